@@ -1,0 +1,31 @@
+// Package depstmp pins the dependencies while the first walk is written; it is deleted when every importer is there.
+package depstmp
+
+import (
+	_ "github.com/NVIDIA/go-nvlib/pkg/nvlib/device"
+	_ "github.com/NVIDIA/go-nvml/pkg/nvml"
+	_ "github.com/NVIDIA/nvidia-container-toolkit/pkg/nvcdi"
+	_ "github.com/NVIDIA/nvidia-container-toolkit/pkg/nvcdi/transform/root"
+	_ "github.com/google/go-cmp/cmp"
+	_ "github.com/prometheus/client_golang/prometheus"
+	_ "github.com/prometheus/client_golang/prometheus/promhttp"
+	_ "github.com/spf13/pflag"
+	_ "golang.org/x/sys/unix"
+	_ "google.golang.org/grpc"
+	_ "k8s.io/api/resource/v1"
+	_ "k8s.io/client-go/kubernetes"
+	_ "k8s.io/client-go/kubernetes/fake"
+	_ "k8s.io/component-base/logs"
+	_ "k8s.io/component-base/metrics"
+	_ "k8s.io/dynamic-resource-allocation/cel"
+	_ "k8s.io/dynamic-resource-allocation/deviceattribute"
+	_ "k8s.io/dynamic-resource-allocation/kubeletplugin"
+	_ "k8s.io/dynamic-resource-allocation/resourceclaim"
+	_ "k8s.io/dynamic-resource-allocation/resourceslice"
+	_ "k8s.io/dynamic-resource-allocation/structured"
+	_ "k8s.io/klog/v2"
+	_ "k8s.io/kubelet/pkg/apis/dra/v1"
+	_ "sigs.k8s.io/yaml"
+	_ "tags.cncf.io/container-device-interface/pkg/cdi"
+	_ "tags.cncf.io/container-device-interface/specs-go"
+)

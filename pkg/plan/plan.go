@@ -1,0 +1,93 @@
+// Package plan turns a claim, its configuration and the hardware into a Plan:
+// ordered steps as plain data that can be stored, carried out and undone.
+package plan
+
+import (
+	"github.com/cleave-dra/cleave/pkg/hardware"
+	"github.com/cleave-dra/cleave/pkg/mig"
+)
+
+// Claim names the ResourceClaim that a plan serves.
+type Claim struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	UID       string `json:"uid"`
+}
+
+// Plan is all that preparing one claim takes.
+type Plan struct {
+	Claim   Claim    `json:"claim"`
+	Devices []Device `json:"devices"`
+	Steps   []Step   `json:"steps,omitempty"`
+}
+
+// Device is one allocated device of the claim.
+type Device struct {
+	// Result is the index in the claim's status.allocation.devices.results; it
+	// is part of the CDI device's name.
+	Result int `json:"result"`
+	// Request is the request, or "request/subrequest", that was satisfied.
+	Request string `json:"request"`
+	// Pool and Name are the device's in its ResourceSlice.
+	Pool string         `json:"pool"`
+	Name string         `json:"name"`
+	GPU  hardware.GPUID `json:"gpu"`
+	// Minor is the GPU's, N of /dev/nvidiaN, when the plan was made.
+	Minor int `json:"minor"`
+	// Admin marks admin access: it shares the device with whoever holds it and
+	// changes nothing.
+	Admin bool `json:"admin,omitempty"`
+	// MIG is set for a MIG slice.
+	MIG *Slice `json:"mig,omitempty"`
+}
+
+// Slice is the MIG slice that a device stands for.
+type Slice struct {
+	// Profile is NVML's enum value, ProfileID the ID that goes with it.
+	Profile   int           `json:"profile"`
+	ProfileID int           `json:"profileID"`
+	Name      string        `json:"name"`
+	Placement mig.Placement `json:"placement"`
+}
+
+// StepKind is what a step does.
+type StepKind string
+
+// Each kind names what it does, what it returns and how it is undone.
+const (
+	// EnableMIG switches MIG mode on. It is not undone: whoever wants the whole
+	// GPU next switches it off, and until then the mode does not matter.
+	EnableMIG StepKind = "EnableMIG"
+	// DisableMIG switches MIG mode off for a whole GPU. Not undone either.
+	DisableMIG StepKind = "DisableMIG"
+	// CreateGPUInstance makes Slice; the result has its GPUInstance. Undone by
+	// destroying the instance at this placement.
+	CreateGPUInstance StepKind = "CreateGPUInstance"
+	// CreateComputeInstance makes the compute instance that takes the whole GPU
+	// instance of the same Device; the result has ComputeInstance and UUID.
+	// Undone by destroying it.
+	CreateComputeInstance StepKind = "CreateComputeInstance"
+	// SetComputeMode sets ComputeMode; the result has the prior one. Undone by
+	// setting that again.
+	SetComputeMode StepKind = "SetComputeMode"
+)
+
+// Step is one change of hardware.
+type Step struct {
+	Kind StepKind `json:"kind"`
+	// Device is the index in Plan.Devices.
+	Device      int                  `json:"device"`
+	ComputeMode hardware.ComputeMode `json:"computeMode,omitempty"`
+}
+
+// Result is what a step has done.
+type Result struct {
+	// GPUInstance is NVML's id of the instance made.
+	GPUInstance int `json:"gpuInstance,omitempty"`
+	// ComputeInstance is NVML's id of the compute instance made.
+	ComputeInstance int `json:"computeInstance,omitempty"`
+	// UUID is the MIG device's, "MIG-...".
+	UUID string `json:"uuid,omitempty"`
+	// Prior is the compute mode found before the change.
+	Prior hardware.ComputeMode `json:"prior,omitempty"`
+}
