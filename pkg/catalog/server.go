@@ -1,0 +1,175 @@
+package catalog
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"regexp"
+
+	"github.com/cleave-dra/cleave/pkg/hardware"
+)
+
+// Server is one server with its GPUs.
+type Server struct {
+	Name string
+	// DriverVersion is the NVIDIA driver's, for example "580.95.05".
+	DriverVersion string
+	// CUDADriverVersion is 1000*major + 10*minor.
+	CUDADriverVersion int
+	// GPUs are in ascending order of their PCI address, the order of NVML's indices.
+	GPUs []ServerGPU
+}
+
+// ServerGPU is one GPU in its slot.
+type ServerGPU struct {
+	Model Model
+	PCI   hardware.PCIAddress
+	// Minor is N of /dev/nvidiaN.
+	Minor int
+	// NUMANode is -1 when the firmware does not say.
+	NUMANode int
+	// RootComplex is the directory below /sys/devices, for example "pci0000:15".
+	RootComplex string
+	// Bridges lead from the root complex to the GPU, outermost first.
+	Bridges []hardware.PCIAddress
+}
+
+// serverFile is the form of servers/*.yaml.
+type serverFile struct {
+	Name              string            `json:"name"`
+	Sources           map[string]string `json:"sources"`
+	DriverVersion     fact[string]      `json:"driverVersion"`
+	CUDADriverVersion fact[int]         `json:"cudaDriverVersion"`
+	GPUAddresses      provenance        `json:"gpuAddresses"`
+	NUMANodes         provenance        `json:"numaNodes"`
+	Bridges           provenance        `json:"bridges"`
+	GPUs              []serverGPUFile   `json:"gpus"`
+}
+
+type serverGPUFile struct {
+	Model       string   `json:"model"`
+	PCI         string   `json:"pci"`
+	NUMANode    *int     `json:"numaNode,omitempty"`
+	RootComplex string   `json:"rootComplex"`
+	Bridges     []string `json:"bridges"`
+}
+
+var rootComplexPattern = regexp.MustCompile(`^pci[0-9a-f]{4}:[0-9a-f]{2}$`)
+
+// LoadServer reads a server and the models in it.
+func LoadServer(name string) (Server, []Warning, error) {
+	var f serverFile
+	if err := load("servers", name, &f); err != nil {
+		return Server{}, nil, err
+	}
+	r, err := newReader("server "+name, f.Sources)
+	if err != nil {
+		return Server{}, nil, err
+	}
+	if f.Name != name {
+		r.fail("name", "is %q, want the file's name %q", f.Name, name)
+	}
+	s := Server{
+		Name:              f.Name,
+		DriverVersion:     need(r, "driverVersion", f.DriverVersion),
+		CUDADriverVersion: need(r, "cudaDriverVersion", f.CUDADriverVersion),
+	}
+	r.from("gpuAddresses", f.GPUAddresses)
+	r.from("numaNodes", f.NUMANodes)
+	r.from("bridges", f.Bridges)
+	for i, g := range f.GPUs {
+		s.GPUs = append(s.GPUs, g.read(r, i))
+	}
+	r.finish()
+	if len(s.GPUs) == 0 {
+		r.fail("gpus", "a server needs at least one")
+	}
+	for i := 1; i < len(s.GPUs); i++ {
+		if s.GPUs[i-1].PCI >= s.GPUs[i].PCI {
+			r.fail(fmt.Sprintf("gpus[%d].pci", i), "must be in ascending order")
+		}
+	}
+	if err := errors.Join(r.errs...); err != nil {
+		return Server{}, nil, fmt.Errorf("load server %s: %w", name, err)
+	}
+	return s, dedupe(r.warnings), nil
+}
+
+func (f serverGPUFile) read(r *reader, i int) ServerGPU {
+	field := fmt.Sprintf("gpus[%d]", i)
+	m, warnings, err := LoadModel(f.Model)
+	if err != nil {
+		r.errs = append(r.errs, err)
+	}
+	r.warnings = append(r.warnings, warnings...)
+	g := ServerGPU{Model: m, Minor: i, NUMANode: -1, RootComplex: f.RootComplex}
+	g.PCI = address(r, field+".pci", f.PCI)
+	if f.NUMANode != nil {
+		g.NUMANode = *f.NUMANode
+	}
+	if !rootComplexPattern.MatchString(f.RootComplex) {
+		r.fail(field+".rootComplex", "is %q, want pciDDDD:BB", f.RootComplex)
+	}
+	for j, b := range f.Bridges {
+		g.Bridges = append(g.Bridges, address(r, fmt.Sprintf("%s.bridges[%d]", field, j), b))
+	}
+	return g
+}
+
+func address(r *reader, field, s string) hardware.PCIAddress {
+	a, err := hardware.ParsePCIAddress(s)
+	if err != nil {
+		r.fail(field, "%v", err)
+	}
+	return a
+}
+
+func dedupe(in []Warning) []Warning {
+	var out []Warning
+	seen := map[Warning]bool{}
+	for _, w := range in {
+		if !seen[w] {
+			out = append(out, w)
+		}
+		seen[w] = true
+	}
+	return out
+}
+
+// UUID is the GPU's UUID in NVML's form: always the same for a seed and an index,
+// so that a simulated GPU is the same silicon after a restart. Nodes need seeds
+// of their own to have GPUs of their own.
+func UUID(seed string, index int) string {
+	h := sha256.Sum256(fmt.Appendf(nil, "gpu %d of %s", index, seed))
+	return FormatUUID("GPU-", [16]byte(h[:16]))
+}
+
+// FormatUUID writes 16 bytes as a version-4 UUID after a prefix.
+func FormatUUID(prefix string, b [16]byte) string {
+	b[6] = b[6]&0x0f | 0x40
+	b[8] = b[8]&0x3f | 0x80
+	return fmt.Sprintf("%s%x-%x-%x-%x-%x", prefix, b[0:4], b[4:6], b[6:8], b[8:10], b[10:16])
+}
+
+// Node is the model that a perfect discovery of the fresh server yields: MIG mode
+// off, UUIDs from the server's name as seed.
+func (s Server) Node() hardware.Node {
+	n := hardware.Node{DriverVersion: s.DriverVersion, CUDADriverVersion: s.CUDADriverVersion}
+	for i, g := range s.GPUs {
+		h := hardware.GPU{
+			PCI: g.PCI, UUID: UUID(s.Name, i), Minor: g.Minor,
+			ProductName: g.Model.ProductName, Brand: g.Model.Brand, Architecture: g.Model.Architecture,
+			CUDAComputeCapability: g.Model.ComputeCapability, MemoryMiB: g.Model.MemoryMiB,
+			PCIeRoot: g.RootComplex,
+		}
+		if g.NUMANode >= 0 {
+			numa := g.NUMANode
+			h.NUMANode = &numa
+		}
+		if g.Model.MIG != nil {
+			h.MIG = &hardware.MIG{Profiles: g.Model.MIG.Profiles}
+		}
+		n.GPUs = append(n.GPUs, h)
+	}
+	return n
+}
