@@ -3,6 +3,8 @@
 package plan
 
 import (
+	"slices"
+
 	"github.com/cleave-dra/cleave/pkg/hardware"
 	"github.com/cleave-dra/cleave/pkg/mig"
 )
@@ -32,8 +34,6 @@ type Device struct {
 	Pool string         `json:"pool"`
 	Name string         `json:"name"`
 	GPU  hardware.GPUID `json:"gpu"`
-	// Minor is the GPU's, N of /dev/nvidiaN, when the plan was made.
-	Minor int `json:"minor"`
 	// Admin marks admin access: it shares the device with whoever holds it and
 	// changes nothing.
 	Admin bool `json:"admin,omitempty"`
@@ -67,8 +67,7 @@ const (
 	// instance of the same Device; the result has ComputeInstance and UUID.
 	// Undone by destroying it.
 	CreateComputeInstance StepKind = "CreateComputeInstance"
-	// SetComputeMode sets ComputeMode; the result has the prior one. Undone by
-	// setting that again.
+	// SetComputeMode sets Step.ComputeMode. Undone by setting Step.Prior again.
 	SetComputeMode StepKind = "SetComputeMode"
 )
 
@@ -76,8 +75,11 @@ const (
 type Step struct {
 	Kind StepKind `json:"kind"`
 	// Device is the index in Plan.Devices.
-	Device      int                  `json:"device"`
+	Device int `json:"device"`
+	// ComputeMode is what SetComputeMode sets, Prior what it found. Both are
+	// known before the step begins, so that a crash in its middle loses nothing.
 	ComputeMode hardware.ComputeMode `json:"computeMode,omitempty"`
+	Prior       hardware.ComputeMode `json:"prior,omitempty"`
 }
 
 // Result is what a step has done.
@@ -88,6 +90,18 @@ type Result struct {
 	ComputeInstance int `json:"computeInstance,omitempty"`
 	// UUID is the MIG device's, "MIG-...".
 	UUID string `json:"uuid,omitempty"`
-	// Prior is the compute mode found before the change.
-	Prior hardware.ComputeMode `json:"prior,omitempty"`
 }
+
+// GPUs are the PCI addresses of all GPUs that the plan touches, ascending and
+// without duplicates: the order in which they are locked.
+func (p Plan) GPUs() []hardware.PCIAddress {
+	var out []hardware.PCIAddress
+	for _, d := range p.Devices {
+		out = append(out, d.GPU.PCI)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// String names a claim for people and logs.
+func (c Claim) String() string { return c.Namespace + "/" + c.Name }

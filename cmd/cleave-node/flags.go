@@ -1,0 +1,92 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/cleave-dra/cleave/pkg/daemon"
+)
+
+// version is set by the linker.
+var version = "devel"
+
+// options are the command line.
+type options struct {
+	daemon *daemon.Config
+
+	driverName, nodeName, podUID string
+	pluginDir, registrarDir      string
+	cdiDir, hookPath             string
+	libraryPath                  string
+	driverRoot, hostDriverRoot   string
+	devRoot, procRoot, sysRoot   string
+}
+
+// parse reads the command line; nil options mean that it asked for no more than
+// what was printed.
+func parse(args []string, stdout io.Writer) (*options, error) {
+	o := &options{daemon: daemon.DefaultConfig()}
+	fs := pflag.NewFlagSet("cleave-node", pflag.ContinueOnError)
+	fs.SetOutput(stdout)
+	fs.StringVar(&o.driverName, "driver-name", "cleave.dev", "name of the DRA driver, a DNS subdomain")
+	fs.StringVar(&o.nodeName, "node-name", "", "name of this Kubernetes node (required)")
+	fs.StringVar(&o.podUID, "pod-uid", "", "UID of the pod that this runs in, for logs")
+	fs.StringVar(&o.registrarDir, "kubelet-registrar-dir", "/var/lib/kubelet/plugins_registry", "`directory` in which the kubelet looks for plugins")
+	fs.StringVar(&o.pluginDir, "plugin-dir", "", "`directory` for the socket and for what claims hold (default /var/lib/kubelet/plugins/<driver name>)")
+	fs.StringVar(&o.cdiDir, "cdi-dir", "/var/run/cdi", "`directory` in which the container runtime looks for CDI files")
+	fs.StringVar(&o.libraryPath, "nvml-library-path", "", "`file` of libnvidia-ml.so.1 (default: searched below --driver-root)")
+	fs.StringVar(&o.driverRoot, "driver-root", "/", "root of the NVIDIA driver's files, as this process sees it")
+	fs.StringVar(&o.hostDriverRoot, "host-driver-root", "", "the same as the container runtime sees it (default: as --driver-root)")
+	fs.StringVar(&o.devRoot, "dev-root", "", "`directory` above dev/nvidia* (default: as --driver-root)")
+	fs.StringVar(&o.procRoot, "proc-root", "/proc", "the host's /proc, or a tree like it")
+	fs.StringVar(&o.sysRoot, "sys-root", "/sys", "the host's /sys, or a tree like it")
+	fs.StringVar(&o.hookPath, "nvidia-cdi-hook-path", "", "`file` of nvidia-cdi-hook on the host (default: in the plugin's directory)")
+	showVersion := fs.Bool("version", false, "print the version and exit")
+	o.daemon.AddFlags(fs)
+
+	if err := fs.Parse(args); errors.Is(err, pflag.ErrHelp) {
+		return nil, nil
+	} else if err != nil {
+		return nil, err
+	}
+	if *showVersion {
+		_, err := fmt.Fprintln(stdout, "cleave-node", version)
+		return nil, err
+	}
+	if fs.NArg() > 0 {
+		return nil, fmt.Errorf("unexpected argument %q: all settings are flags, see --help", fs.Arg(0))
+	}
+	return o, o.complete()
+}
+
+// complete fills in what follows from other flags and refuses what cannot work.
+func (o *options) complete() error {
+	var errs []error
+	if o.nodeName == "" {
+		errs = append(errs, errors.New("--node-name: required; in a pod, take it from spec.nodeName"))
+	}
+	for _, msg := range validation.IsDNS1123Subdomain(o.driverName) {
+		errs = append(errs, fmt.Errorf("--driver-name %q: %s", o.driverName, msg))
+	}
+	orElse := func(value *string, other string) {
+		if *value == "" {
+			*value = other
+		}
+	}
+	orElse(&o.pluginDir, filepath.Join("/var/lib/kubelet/plugins", o.driverName))
+	orElse(&o.hostDriverRoot, o.driverRoot)
+	orElse(&o.devRoot, o.driverRoot)
+	orElse(&o.hookPath, filepath.Join(o.pluginDir, "nvidia-cdi-hook"))
+	for flag, path := range map[string]string{"--plugin-dir": o.pluginDir, "--kubelet-registrar-dir": o.registrarDir, "--cdi-dir": o.cdiDir,
+		"--driver-root": o.driverRoot, "--host-driver-root": o.hostDriverRoot, "--nvidia-cdi-hook-path": o.hookPath} {
+		if !filepath.IsAbs(path) {
+			errs = append(errs, fmt.Errorf("%s %q: must be an absolute path", flag, path))
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,176 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"k8s.io/klog/v2"
+
+	"github.com/cleave-dra/cleave/pkg/hardware"
+	"github.com/cleave-dra/cleave/pkg/plan"
+)
+
+// Apply carries a plan out, step by step. record is called with each step's
+// result before the next one starts; an error of it stops the plan. The results
+// so far are returned in every case. The caller holds the GPUs' locks and undoes
+// what was done if it fails.
+func (h *Host) Apply(ctx context.Context, p plan.Plan, record func(step int, r plan.Result) error) ([]plan.Result, error) {
+	logger := klog.FromContext(ctx)
+	var results []plan.Result
+	for i, s := range p.Steps {
+		d := p.Devices[s.Device]
+		if err := ctx.Err(); err != nil {
+			return results, fmt.Errorf("%s for %s: %w", s.Kind, d.Name, err)
+		}
+		r, err := h.step(ctx, p, i, results)
+		if err != nil {
+			return results, fmt.Errorf("%s for %s: %w", s.Kind, d.Name, err)
+		}
+		results = append(results, r)
+		if err := record(i, r); err != nil {
+			return results, fmt.Errorf("record %s for %s: %w", s.Kind, d.Name, err)
+		}
+		logger.V(4).Info("Did a step", "step", s.Kind, "device", d.Name, "gpuInstance", r.GPUInstance, "uuid", r.UUID)
+	}
+	return results, nil
+}
+
+func (h *Host) step(ctx context.Context, p plan.Plan, i int, results []plan.Result) (plan.Result, error) {
+	s := p.Steps[i]
+	d := p.Devices[s.Device]
+	switch s.Kind {
+	case plan.EnableMIG, plan.DisableMIG:
+		return plan.Result{}, h.setMIGMode(ctx, d.GPU, s.Kind == plan.EnableMIG)
+	case plan.CreateGPUInstance:
+		inst, err := h.driver.CreateGPUInstance(ctx, d.GPU, d.MIG.Profile, d.MIG.Placement)
+		return plan.Result{GPUInstance: inst.ID}, err
+	case plan.CreateComputeInstance:
+		made := p.Made(results, s.Device)
+		ci, err := h.driver.CreateComputeInstance(ctx, d.GPU, made.GPUInstance)
+		return plan.Result{GPUInstance: made.GPUInstance, ComputeInstance: ci.ID, UUID: ci.UUID}, err
+	case plan.SetComputeMode:
+		return plan.Result{}, h.driver.SetComputeMode(ctx, d.GPU, s.ComputeMode)
+	default:
+		return plan.Result{}, fmt.Errorf("step %q is not known to this version", s.Kind)
+	}
+}
+
+// setMIGMode asks for a mode and reads it back, because a success may mean no
+// more than that the change is pending.
+func (h *Host) setMIGMode(ctx context.Context, gpu hardware.GPUID, enabled bool) error {
+	if err := h.driver.SetMIGMode(ctx, gpu, enabled); err != nil {
+		return err
+	}
+	current, _, err := h.driver.MIGMode(ctx, gpu)
+	if err != nil {
+		return err
+	}
+	if current != enabled {
+		return fmt.Errorf("MIG mode of GPU %s: %w", gpu, hardware.ErrResetRequired)
+	}
+	return nil
+}
+
+// Undo takes back what a plan has done, last step first. results are those that
+// were recorded; the step after them may have happened, too, so every step looks
+// at the hardware before it acts and finds nothing to do if there is nothing.
+// All steps are tried; what could not be undone is in the error.
+func (h *Host) Undo(ctx context.Context, p plan.Plan, results []plan.Result) error {
+	var errs []error
+	for _, i := range p.Undo(len(results)) {
+		d := p.Devices[p.Steps[i].Device]
+		if err := h.undo(ctx, p, i, results); err != nil && !gone(err) {
+			errs = append(errs, fmt.Errorf("undo %s for %s: %w", p.Steps[i].Kind, d.Name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// gone tells that there is nothing left to undo: the instance, the GPU or its
+// MIG mode is away, or other silicon sits in its place.
+func gone(err error) bool {
+	return errors.Is(err, hardware.ErrNotFound) || errors.Is(err, hardware.ErrLost) ||
+		errors.Is(err, hardware.ErrReplaced) || errors.Is(err, hardware.ErrNotSupported)
+}
+
+func (h *Host) undo(ctx context.Context, p plan.Plan, i int, results []plan.Result) error {
+	s := p.Steps[i]
+	d := p.Devices[s.Device]
+	switch s.Kind {
+	case plan.CreateGPUInstance:
+		return h.destroy(ctx, d, p.Made(results, s.Device))
+	case plan.SetComputeMode:
+		now, err := h.driver.ComputeMode(ctx, d.GPU)
+		if err != nil || now != s.ComputeMode {
+			return err // somebody has changed it since: theirs stays
+		}
+		return h.driver.SetComputeMode(ctx, d.GPU, s.Prior)
+	default:
+		return nil // compute instances go with their GPU instance, modes stay
+	}
+}
+
+// destroy removes a slice's instance. It is found by its placement, since a
+// crash may have hit before NVML's id for it was recorded.
+func (h *Host) destroy(ctx context.Context, d plan.Device, made plan.Result) error {
+	inst, err := h.find(ctx, d, made)
+	if err != nil {
+		return err
+	}
+	for _, ci := range inst.Compute {
+		if err := h.driver.DestroyComputeInstance(ctx, d.GPU, inst.ID, ci.ID); err != nil && !errors.Is(err, hardware.ErrNotFound) {
+			return err
+		}
+	}
+	return h.driver.DestroyGPUInstance(ctx, d.GPU, inst.ID)
+}
+
+// find looks a slice's instance up. Where the UUID of what was made is known, an
+// instance with another one is somebody else's, made after ours was gone.
+func (h *Host) find(ctx context.Context, d plan.Device, made plan.Result) (hardware.Instance, error) {
+	live, err := h.driver.Instances(ctx, d.GPU)
+	if err != nil {
+		return hardware.Instance{}, err
+	}
+	for _, inst := range live {
+		if !d.MIG.Matches(inst) {
+			continue
+		}
+		if made.UUID != "" && len(inst.Compute) > 0 && inst.Compute[0].UUID != made.UUID {
+			break
+		}
+		return inst, nil
+	}
+	return hardware.Instance{}, fmt.Errorf("MIG slice %s on GPU %s: %w", d.MIG.Name, d.GPU, hardware.ErrNotFound)
+}
+
+// Confirm checks that what a plan has made still exists, UUIDs included.
+func (h *Host) Confirm(ctx context.Context, p plan.Plan, results []plan.Result) error {
+	for i, d := range p.Devices {
+		if d.MIG == nil {
+			if _, err := h.driver.ComputeMode(ctx, d.GPU); err != nil {
+				return fmt.Errorf("confirm %s: %w", d.Name, err)
+			}
+			continue
+		}
+		inst, err := h.find(ctx, d, p.Made(results, i))
+		if err == nil && len(inst.Compute) == 0 {
+			err = fmt.Errorf("its compute instance: %w", hardware.ErrNotFound)
+		}
+		if err != nil {
+			return fmt.Errorf("confirm %s: %w", d.Name, err)
+		}
+	}
+	return nil
+}
+
+// DeviceNodes are the nodes that a container needs for one device of a plan.
+func (h *Host) DeviceNodes(ctx context.Context, p plan.Plan, device int, results []plan.Result) ([]hardware.DeviceNode, error) {
+	d := p.Devices[device]
+	if d.MIG == nil {
+		return h.driver.DeviceNodes(ctx, d.GPU)
+	}
+	made := p.Made(results, device)
+	return h.driver.MIGDeviceNodes(ctx, d.GPU, made.GPUInstance, made.ComputeInstance)
+}

@@ -1,0 +1,244 @@
+package plan_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"github.com/cleave-dra/cleave/api/v1alpha1"
+	"github.com/cleave-dra/cleave/pkg/hardware"
+	"github.com/cleave-dra/cleave/pkg/mig"
+	"github.com/cleave-dra/cleave/pkg/plan"
+)
+
+const (
+	driver = "cleave.dev"
+	addr   = hardware.PCIAddress("0000:3b:00.0")
+	whole  = "gpu-0000-3b-00-0"
+	other  = "gpu-0000-86-00-0"
+	slice0 = "gpu-0000-3b-00-0-mig-1g-10gb-0"
+	slice6 = "gpu-0000-3b-00-0-mig-1g-10gb-6"
+	half4  = "gpu-0000-3b-00-0-mig-3g-40gb-4"
+)
+
+// testNode has one GPU that can do MIG and one that cannot.
+func testNode() hardware.Node {
+	oneG := mig.Profile{Enum: mig.Profile1Slice, ID: 19, Name: "1g.10gb", Slices: 1, MaxInstances: 7, MemoryMiB: 9984,
+		Placements: []mig.Placement{{Start: 0, Size: 1}, {Start: 5, Size: 1}, {Start: 6, Size: 1}}}
+	threeG := mig.Profile{Enum: mig.Profile3Slice, ID: 9, Name: "3g.40gb", Slices: 3, MaxInstances: 2, MemoryMiB: 40448,
+		Placements: []mig.Placement{{Start: 0, Size: 4}, {Start: 4, Size: 4}}}
+	return hardware.Node{GPUs: []hardware.GPU{
+		{PCI: addr, UUID: "GPU-a", MIG: &hardware.MIG{Profiles: []mig.Profile{oneG, threeG}}},
+		{PCI: "0000:86:00.0", UUID: "GPU-b"},
+	}}
+}
+
+// claim is allocated the devices, one request each: "r0", "r1" ...
+func claim(uid string, devices ...string) *resourceapi.ResourceClaim {
+	c := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "claim-" + uid, UID: types.UID(uid)}}
+	c.Status.Allocation = &resourceapi.AllocationResult{}
+	for i, d := range devices {
+		c.Status.Allocation.Devices.Results = append(c.Status.Allocation.Devices.Results,
+			resourceapi.DeviceRequestAllocationResult{Request: fmt.Sprintf("r%d", i), Driver: driver, Pool: "node/gpu", Device: d})
+	}
+	return c
+}
+
+func admin(c *resourceapi.ResourceClaim) *resourceapi.ResourceClaim {
+	for i := range c.Status.Allocation.Devices.Results {
+		c.Status.Allocation.Devices.Results[i].AdminAccess = ptr.To(true)
+	}
+	return c
+}
+
+// mustPlan is the plan of another claim that holds devices.
+func mustPlan(t *testing.T, c *resourceapi.ResourceClaim) plan.Plan {
+	t.Helper()
+	p, err := plan.New(plan.Input{Claim: c, DriverName: driver, Node: testNode()})
+	if err != nil {
+		t.Fatalf("plan of the other claim: %v", err)
+	}
+	return p
+}
+
+func steps(p plan.Plan) string {
+	var out []string
+	for _, s := range p.Steps {
+		out = append(out, fmt.Sprintf("%s(%d)", s.Kind, s.Device))
+	}
+	return strings.Join(out, " ")
+}
+
+func TestNewSteps(t *testing.T) {
+	on := map[hardware.PCIAddress]plan.GPUState{addr: {MIGEnabled: true}}
+	exclusive := map[int]*v1alpha1.GPUConfig{0: {ComputeMode: ptr.To(v1alpha1.ComputeModeExclusiveProcess)}}
+	tests := map[string]struct {
+		in   plan.Input
+		want string
+	}{
+		"whole GPU":                   {in: plan.Input{Claim: claim("1", whole)}, want: ""},
+		"whole GPU in MIG mode":       {in: plan.Input{Claim: claim("1", whole), State: on}, want: "DisableMIG(0)"},
+		"whole GPU with compute mode": {in: plan.Input{Claim: claim("1", whole), Config: exclusive}, want: "SetComputeMode(0)"},
+		"slice with MIG off":          {in: plan.Input{Claim: claim("1", slice6)}, want: "EnableMIG(0) CreateGPUInstance(0) CreateComputeInstance(0)"},
+		"slice with MIG on":           {in: plan.Input{Claim: claim("1", slice6), State: on}, want: "CreateGPUInstance(0) CreateComputeInstance(0)"},
+		"two slices switch MIG on once": {in: plan.Input{Claim: claim("1", slice6, slice0)},
+			want: "EnableMIG(0) CreateGPUInstance(0) CreateComputeInstance(0) CreateGPUInstance(1) CreateComputeInstance(1)"},
+		"admin access changes nothing": {in: plan.Input{Claim: admin(claim("1", whole)), State: on, Config: exclusive}, want: ""},
+		"a GPU that cannot do MIG":     {in: plan.Input{Claim: claim("1", other)}, want: ""},
+		"no result of this driver":     {in: plan.Input{Claim: claim("1")}, want: ""},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			tc.in.DriverName, tc.in.Node = driver, testNode()
+			got, err := plan.New(tc.in)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.want, steps(got)); diff != "" {
+				t.Errorf("steps (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestNewRemembersThePriorComputeMode(t *testing.T) {
+	got, err := plan.New(plan.Input{
+		Claim: claim("1", whole), DriverName: driver, Node: testNode(),
+		State:  map[hardware.PCIAddress]plan.GPUState{addr: {ComputeMode: hardware.ComputeModeProhibited}},
+		Config: map[int]*v1alpha1.GPUConfig{0: {ComputeMode: ptr.To(v1alpha1.ComputeModeDefault)}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []plan.Step{{Kind: plan.SetComputeMode, ComputeMode: hardware.ComputeModeDefault, Prior: hardware.ComputeModeProhibited}}
+	if diff := cmp.Diff(want, got.Steps); diff != "" {
+		t.Errorf("steps (-want +got):\n%s", diff)
+	}
+}
+
+func TestNewIgnoresOtherDrivers(t *testing.T) {
+	c := claim("1", whole, whole)
+	c.Status.Allocation.Devices.Results[0].Driver = "other.example"
+	c.Status.Allocation.Devices.Results[0].Device = "nonsense"
+	got, err := plan.New(plan.Input{Claim: c, DriverName: driver, Node: testNode()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []plan.Device{{Result: 1, Request: "r1", Pool: "node/gpu", Name: whole, GPU: hardware.GPUID{PCI: addr, UUID: "GPU-a"}}}
+	if diff := cmp.Diff(want, got.Devices); diff != "" {
+		t.Errorf("devices (-want +got):\n%s", diff)
+	}
+}
+
+// TestNewRefuses has case PREP-03: the scheduler may allocate one device twice,
+// and the driver is the last line of defence.
+func TestNewRefuses(t *testing.T) {
+	foreign := func(id int, start int) map[hardware.PCIAddress]plan.GPUState {
+		return map[hardware.PCIAddress]plan.GPUState{addr: {MIGEnabled: true, Instances: []hardware.Instance{
+			{ID: id, ProfileID: 19, Placement: mig.Placement{Start: start, Size: 1}},
+		}}}
+	}
+	tests := map[string]struct {
+		in       plan.Input
+		held     *resourceapi.ResourceClaim
+		is       error
+		mentions string
+	}{
+		"PREP-03 whole GPU twice":         {in: plan.Input{Claim: claim("1", whole)}, held: claim("2", whole), is: plan.ErrConflict, mentions: "ns/claim-2"},
+		"PREP-03 slice on a whole GPU":    {in: plan.Input{Claim: claim("1", slice6)}, held: claim("2", whole), is: plan.ErrConflict, mentions: "ns/claim-2"},
+		"PREP-03 whole GPU over a slice":  {in: plan.Input{Claim: claim("1", whole)}, held: claim("2", slice6), is: plan.ErrConflict, mentions: slice6},
+		"PREP-03 overlapping slices":      {in: plan.Input{Claim: claim("1", half4)}, held: claim("2", slice6), is: plan.ErrConflict, mentions: slice6},
+		"twice in one claim":              {in: plan.Input{Claim: claim("1", slice6, half4)}, is: plan.ErrConflict, mentions: "claim-1"},
+		"foreign instance in the way":     {in: plan.Input{Claim: claim("1", half4), State: foreign(13, 6)}, is: plan.ErrConflict, mentions: "GPU instance 13"},
+		"foreign instance on a whole GPU": {in: plan.Input{Claim: claim("1", whole), State: foreign(13, 6)}, is: plan.ErrConflict, mentions: "GPU instance 13"},
+		"unknown GPU":                     {in: plan.Input{Claim: claim("1", "gpu-0000-ff-00-0")}, is: hardware.ErrNotFound, mentions: "0000:ff:00.0"},
+		"unknown slice":                   {in: plan.Input{Claim: claim("1", whole+"-mig-9g-10gb-0")}, is: hardware.ErrNotFound, mentions: "no such MIG slice"},
+		"name that is not ours":           {in: plan.Input{Claim: claim("1", "../../etc")}, mentions: "not one of this driver"},
+		"admin access to a slice":         {in: plan.Input{Claim: admin(claim("1", slice6))}, mentions: "admin access"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			tc.in.DriverName, tc.in.Node = driver, testNode()
+			if tc.held != nil {
+				tc.in.Held = []plan.Plan{mustPlan(t, tc.held)}
+			}
+			got, err := plan.New(tc.in)
+			if err == nil {
+				t.Fatalf("got plan %+v, want an error", got)
+			}
+			if tc.is != nil && !errors.Is(err, tc.is) {
+				t.Errorf("error %q is not %q", err, tc.is)
+			}
+			if !strings.Contains(err.Error(), tc.mentions) {
+				t.Errorf("error %q does not mention %q", err, tc.mentions)
+			}
+		})
+	}
+}
+
+func TestNewAccepts(t *testing.T) {
+	held := func(c *resourceapi.ResourceClaim) []plan.Plan { return []plan.Plan{mustPlan(t, c)} }
+	live := map[hardware.PCIAddress]plan.GPUState{addr: {MIGEnabled: true, Instances: []hardware.Instance{
+		{ID: 13, ProfileID: 19, Placement: mig.Placement{Start: 6, Size: 1}},
+	}}}
+	tests := map[string]plan.Input{
+		"slice beside another claim's":              {Claim: claim("1", slice0), Held: held(claim("2", slice6)), State: live},
+		"slice beside a foreign instance":           {Claim: claim("1", slice0), State: live},
+		"admin access to a held GPU":                {Claim: admin(claim("1", whole)), Held: held(claim("2", whole))},
+		"GPU that only an admin-access claim holds": {Claim: claim("1", whole), Held: held(admin(claim("2", whole)))},
+		"another GPU": {Claim: claim("1", other), Held: held(claim("2", whole))},
+	}
+	for name, in := range tests {
+		t.Run(name, func(t *testing.T) {
+			in.DriverName, in.Node = driver, testNode()
+			if _, err := plan.New(in); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestNewNamesAllProblemsAtOnce(t *testing.T) {
+	_, err := plan.New(plan.Input{Claim: claim("1", "nonsense", "gpu-0000-ff-00-0"), DriverName: driver, Node: testNode()})
+	for _, part := range []string{"request r0", "nonsense", "request r1", "0000:ff:00.0"} {
+		if err == nil || !strings.Contains(err.Error(), part) {
+			t.Errorf("error %v does not mention %q", err, part)
+		}
+	}
+}
+
+func TestUndo(t *testing.T) {
+	p := plan.Plan{Steps: make([]plan.Step, 3)}
+	tests := map[string]struct {
+		done int
+		want []int
+	}{
+		"nothing recorded, the first may have happened": {done: 0, want: []int{0}},
+		"one recorded, the next may have happened":      {done: 1, want: []int{1, 0}},
+		"all done": {done: 3, want: []int{2, 1, 0}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, p.Undo(tc.done)); diff != "" {
+				t.Errorf("steps (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestGPUsOf(t *testing.T) {
+	got, err := plan.GPUsOf(claim("1", other, slice6, whole), driver)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]hardware.PCIAddress{addr, "0000:86:00.0"}, got); diff != "" {
+		t.Errorf("GPUs (-want +got):\n%s", diff)
+	}
+}
