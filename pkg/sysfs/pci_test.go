@@ -1,0 +1,92 @@
+package sysfs_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cleave-dra/cleave/pkg/hardware"
+	"github.com/cleave-dra/cleave/pkg/sysfs"
+)
+
+const addr = hardware.PCIAddress("0000:3b:00.0")
+
+// tree makes a sysfs whose device link points to target (no link if empty) and
+// whose device directory has the file numa_node with the content (none if nil).
+func tree(t *testing.T, target string, numaNode *string) sysfs.Tree {
+	t.Helper()
+	root := t.TempDir()
+	devices := filepath.Join(root, "bus/pci/devices")
+	must(t, os.MkdirAll(devices, 0o755))
+	if target == "" {
+		return sysfs.New(root)
+	}
+	must(t, os.Symlink(target, filepath.Join(devices, string(addr))))
+	if numaNode != nil {
+		dir := filepath.Join(devices, target)
+		must(t, os.MkdirAll(dir, 0o755))
+		must(t, os.WriteFile(filepath.Join(dir, "numa_node"), []byte(*numaNode), 0o644))
+	}
+	return sysfs.New(root)
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestPCIeRoot(t *testing.T) {
+	tests := map[string]struct {
+		target  string
+		want    string
+		wantErr bool
+	}{
+		"directly below the root":                    {target: "../../../devices/pci0000:3a/0000:3b:00.0", want: "pci0000:3a"},
+		"behind switches":                            {target: "../../../devices/pci0000:3a/0000:3a:01.0/0000:3b:00.0", want: "pci0000:3a"},
+		"SYSF-02 under a virtual bus":                {target: "../../../devices/LNXSYSTM:00/VMBUS:01/0000:3b:00.0"},
+		"SYSF-02 link into nowhere":                  {target: "../0000:3b:00.0", wantErr: true},
+		"SYSF-02 no such device":                     {wantErr: true},
+		"link to another device":                     {target: "../../../devices/pci0000:3a/0000:5e:00.0", wantErr: true},
+		"link to another device under a virtual bus": {target: "../../../devices/VMBUS:01/0000:5e:00.0", wantErr: true},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			got, err := tree(t, tc.target, nil).PCIeRoot(addr)
+			if (err != nil) != tc.wantErr || got != tc.want {
+				t.Errorf("PCIeRoot = %q, %v; want %q, error %t", got, err, tc.want, tc.wantErr)
+			}
+		})
+	}
+}
+
+func TestNUMANode(t *testing.T) {
+	text := func(s string) *string { return &s }
+	number := func(n int) *int { return &n }
+	tests := map[string]struct {
+		file    *string
+		want    *int
+		wantErr bool
+	}{
+		"known":                    {file: text("1\n"), want: number(1)},
+		"SYSF-01 node 0 is a node": {file: text("0\n"), want: number(0)},
+		"SYSF-01 unknown":          {file: text("-1\n")},
+		"SYSF-01 no file":          {},
+		"SYSF-01 empty":            {file: text(""), wantErr: true},
+		"not a number":             {file: text("one\n"), wantErr: true},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			got, err := tree(t, "../../../devices/pci0000:3a/0000:3b:00.0", tc.file).NUMANode(addr)
+			if (err != nil) != tc.wantErr {
+				t.Fatalf("NUMANode: %v, want error %t", err, tc.wantErr)
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("NUMANode (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
