@@ -1,0 +1,157 @@
+package params
+
+import (
+	"fmt"
+	"slices"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/dynamic-resource-allocation/resourceclaim"
+
+	"github.com/cleave-dra/cleave/api/v1alpha1"
+	"github.com/cleave-dra/cleave/pkg/hardware"
+)
+
+// Configs is what applies to a claim's devices, by index in
+// status.allocation.devices.results. A device without configuration is left out.
+// The objects may be shared between devices and are not to be changed.
+type Configs struct {
+	// GPU is for whole GPUs.
+	GPU map[int]*v1alpha1.GPUConfig
+}
+
+// ForClaim finds the configuration of every device that an allocated claim was
+// given of the driver. The error has every problem with its field path; the
+// configuration of other drivers is not looked at.
+//
+// Of the configurations that cover a device the last one counts, as a whole; those
+// of the claim come after those of a DeviceClass. One for a request covers its
+// subrequests, and one for no request in particular all of them. In each it
+// applies to the devices of its type only, but a claim's GPUConfig is refused if
+// it names a request that was given MIG slices only, or covers a GPU with admin
+// access. From a DeviceClass, which the claim's author has not written, it is
+// passed over in both cases.
+func ForClaim(claim *resourceapi.ResourceClaim, driverName string) (Configs, error) {
+	if claim.Status.Allocation == nil {
+		return Configs{}, fmt.Errorf("read the configuration of claim %s/%s: it is not allocated", claim.Namespace, claim.Name)
+	}
+	s := selection{driver: driverName, devices: claim.Status.Allocation.Devices}
+	entries, errs := s.decode()
+	for _, e := range entries {
+		errs = append(errs, s.validate(e)...)
+	}
+	if err := errs.ToAggregate(); err != nil {
+		return Configs{}, fmt.Errorf("read the configuration of claim %s/%s: %w", claim.Namespace, claim.Name, err)
+	}
+	return s.apply(entries), nil
+}
+
+// selection works on one claim's allocation.
+type selection struct {
+	driver  string
+	devices resourceapi.DeviceAllocationResult
+}
+
+// entry is one decoded configuration.
+type entry struct {
+	resourceapi.DeviceAllocationConfiguration
+	object runtime.Object
+	path   *field.Path
+}
+
+func (e entry) fromClass() bool { return e.Source == resourceapi.AllocationConfigSourceClass }
+
+func (e entry) covers(result resourceapi.DeviceRequestAllocationResult) bool {
+	one := []resourceapi.DeviceAllocationConfiguration{e.DeviceAllocationConfiguration}
+	return len(resourceclaim.ConfigForResult(one, result)) > 0
+}
+
+// decode reads the configurations that are the driver's, those of classes first.
+func (s selection) decode() ([]entry, field.ErrorList) {
+	var class, rest []entry
+	var errs field.ErrorList
+	for i, c := range s.devices.Config {
+		if c.Opaque == nil || c.Opaque.Driver != s.driver {
+			continue
+		}
+		path := field.NewPath("status", "allocation", "devices", "config").Index(i)
+		object, bad := Decode(c.Opaque.Parameters.Raw, path.Child("opaque", "parameters"))
+		errs = append(errs, bad...)
+		if len(bad) > 0 {
+			continue
+		}
+		e := entry{DeviceAllocationConfiguration: c, object: object, path: path}
+		if e.fromClass() {
+			class = append(class, e)
+		} else {
+			rest = append(rest, e)
+		}
+	}
+	return slices.Concat(class, rest), errs
+}
+
+// apply gives each device the last configuration that covers it.
+func (s selection) apply(entries []entry) Configs {
+	configs := Configs{GPU: map[int]*v1alpha1.GPUConfig{}}
+	for _, e := range entries {
+		cfg, ok := e.object.(*v1alpha1.GPUConfig)
+		for i, r := range s.devices.Results {
+			if ok && e.covers(r) && s.isGPU(r) && !isAdmin(r) {
+				configs.GPU[i] = cfg
+			}
+		}
+	}
+	return configs
+}
+
+// validate refuses what the claim's author asks for in vain, or may not ask for.
+func (s selection) validate(e entry) field.ErrorList {
+	if _, ok := e.object.(*v1alpha1.GPUConfig); !ok || e.fromClass() {
+		return nil
+	}
+	var errs field.ErrorList
+	for k, request := range e.Requests {
+		if s.onlySlices(request) {
+			errs = append(errs, field.Invalid(e.path.Child("requests").Index(k), request,
+				"GPUConfig configures whole GPUs, and this request was given none"))
+		}
+	}
+	for _, r := range s.devices.Results {
+		if e.covers(r) && s.isGPU(r) && isAdmin(r) {
+			errs = append(errs, field.Forbidden(e.path.Child("opaque", "parameters"),
+				fmt.Sprintf("GPUConfig covers request %q, which has admin access and so must not change the GPU; name other requests in %s", r.Request, e.path.Child("requests"))))
+			break
+		}
+	}
+	return errs
+}
+
+// onlySlices tells whether a request was given devices of the driver, but no whole
+// GPU. A parent request has no devices under its own name, so a configuration for
+// it may well cover an alternative that is a MIG slice.
+func (s selection) onlySlices(request string) bool {
+	given := false
+	for _, r := range s.devices.Results {
+		if r.Driver == s.driver && r.Request == request {
+			if s.isGPU(r) {
+				return false
+			}
+			given = true
+		}
+	}
+	return given
+}
+
+// isGPU tells whether the driver gave a whole GPU.
+func (s selection) isGPU(r resourceapi.DeviceRequestAllocationResult) bool {
+	if r.Driver != s.driver {
+		return false
+	}
+	addr, err := hardware.AddressOf(r.Device)
+	return err == nil && hardware.GPU{PCI: addr}.DeviceName() == r.Device
+}
+
+func isAdmin(r resourceapi.DeviceRequestAllocationResult) bool {
+	return r.AdminAccess != nil && *r.AdminAccess
+}
