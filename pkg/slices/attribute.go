@@ -1,0 +1,127 @@
+package slices
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/dynamic-resource-allocation/deviceattribute"
+)
+
+// The attributes of a device, unqualified, so in the domain of the driver's
+// name: device.attributes["<driver>"].type. Beside them stand Kubernetes' own
+// resource.kubernetes.io/pciBusID, pcieRoot and numaNode. None is volatile.
+const (
+	// AttributeType is TypeGPU or TypeMIG; every device has it.
+	AttributeType resourceapi.QualifiedName = "type"
+	// AttributeUUID is a whole GPU's, "GPU-...".
+	AttributeUUID resourceapi.QualifiedName = "uuid"
+	// AttributeParentUUID is the UUID of the GPU that a MIG slice is part of.
+	AttributeParentUUID resourceapi.QualifiedName = "parentUUID"
+	// AttributeProfile is a MIG slice's profile, for example "1g.10gb".
+	AttributeProfile resourceapi.QualifiedName = "profile"
+
+	AttributeProductName           resourceapi.QualifiedName = "productName"
+	AttributeBrand                 resourceapi.QualifiedName = "brand"
+	AttributeArchitecture          resourceapi.QualifiedName = "architecture"
+	AttributeCUDAComputeCapability resourceapi.QualifiedName = "cudaComputeCapability"
+	AttributeDriverVersion         resourceapi.QualifiedName = "driverVersion"
+	AttributeCUDADriverVersion     resourceapi.QualifiedName = "cudaDriverVersion"
+)
+
+// The values of AttributeType.
+const (
+	TypeGPU = "gpu"
+	TypeMIG = "mig"
+)
+
+// The capacities of a device. A whole GPU has only CapacityMemory, in bytes; a
+// MIG slice has all that NVML reports for its profile and that is not zero.
+const (
+	CapacityMemory          resourceapi.QualifiedName = "memory"
+	CapacityMultiprocessors resourceapi.QualifiedName = "multiprocessors"
+	CapacityCopyEngines     resourceapi.QualifiedName = "copyEngines"
+	CapacityDecoders        resourceapi.QualifiedName = "decoders"
+	CapacityEncoders        resourceapi.QualifiedName = "encoders"
+	CapacityJPEGEngines     resourceapi.QualifiedName = "jpegEngines"
+	CapacityOFAEngines      resourceapi.QualifiedName = "ofaEngines"
+)
+
+// gpuAttributes is what a GPU and its MIG slices have in common.
+func (b *builder) gpuAttributes(g gpu) attributes {
+	a := attributes{}
+	a.text(AttributeProductName, g.ProductName)
+	a.text(AttributeBrand, g.Brand)
+	a.text(AttributeArchitecture, g.Architecture)
+	a.version(AttributeCUDAComputeCapability, g.CUDAComputeCapability)
+	a.version(AttributeDriverVersion, b.node.DriverVersion)
+	a.version(AttributeCUDADriverVersion, cudaVersion(b.node.CUDADriverVersion))
+	// Kubernetes' standard form has a domain of exactly four digits; the longer
+	// domains of some virtual machines have no valid value.
+	if len(g.PCI) == len("0000:00:00.0") {
+		a.text(deviceattribute.StandardDeviceAttributePCIBusID, string(g.PCI))
+	}
+	a.text(deviceattribute.StandardDeviceAttributePCIeRoot, g.PCIeRoot)
+	// A negative node is the kernel's way to say that there is none.
+	if g.NUMANode != nil && *g.NUMANode >= 0 {
+		a.number(deviceattribute.StandardDeviceAttributeNUMANode, int64(*g.NUMANode))
+	}
+	return a
+}
+
+// attributes collects what is known of a device. What is unknown, or cannot be
+// published as it is, is left out rather than altered: half a value could match
+// a selector that the whole one does not.
+type attributes map[resourceapi.QualifiedName]resourceapi.DeviceAttribute
+
+func (a attributes) text(name resourceapi.QualifiedName, s string) {
+	if s != "" && len(s) <= resourceapi.DeviceAttributeMaxValueLength && utf8.ValidString(s) {
+		a[name] = resourceapi.DeviceAttribute{StringValue: &s}
+	}
+}
+
+func (a attributes) number(name resourceapi.QualifiedName, n int64) {
+	a[name] = resourceapi.DeviceAttribute{IntValue: &n}
+}
+
+func (a attributes) version(name resourceapi.QualifiedName, s string) {
+	if v, ok := semver(s); ok {
+		a[name] = resourceapi.DeviceAttribute{VersionValue: &v}
+	}
+}
+
+var versionPattern = regexp.MustCompile(`^[0-9]+(\.[0-9]+){0,2}$`)
+
+// semver turns one to three numbers into a semantic version, which the API
+// demands: NVIDIA's have leading zeros ("595.58.03") or two parts ("9.0").
+// Anything else has no faithful form, and one invalid version would make the API
+// server refuse the whole slice.
+func semver(s string) (string, bool) {
+	if !versionPattern.MatchString(s) {
+		return "", false
+	}
+	parts := strings.Split(s, ".")
+	for i, part := range parts {
+		n, err := strconv.ParseUint(part, 10, 64)
+		if err != nil {
+			return "", false
+		}
+		parts[i] = strconv.FormatUint(n, 10)
+	}
+	for len(parts) < 3 {
+		parts = append(parts, "0")
+	}
+	return strings.Join(parts, "."), true
+}
+
+// cudaVersion is "major.minor" of CUDA's number, 1000*major + 10*minor; empty
+// when unknown.
+func cudaVersion(n int) string {
+	if n <= 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d.%d", n/1000, n%1000/10)
+}
