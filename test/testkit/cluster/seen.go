@@ -1,0 +1,121 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/cleave-dra/cleave/test/testkit/smi"
+)
+
+// Seen is a device as the container sees it.
+type Seen struct {
+	Allocated
+	// GPU is the GPU that nvidia-smi lists, or the one that the MIG device is
+	// part of, without its MIG devices.
+	GPU smi.GPU
+	// MIG is nil for a whole GPU.
+	MIG *smi.MIG
+}
+
+// ForContainer are the devices of the claims and requests that a container names.
+func ForContainer(pod *corev1.Pod, container string, allocated []Allocated) []Allocated {
+	var names []corev1.ResourceClaim
+	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
+		if c.Name == container {
+			names = c.Resources.Claims
+		}
+	}
+	var out []Allocated
+	for _, a := range allocated {
+		if slices.ContainsFunc(names, func(n corev1.ResourceClaim) bool {
+			return n.Name == a.PodClaim && (n.Request == "" || n.Request == a.Request)
+		}) {
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+// Look asks nvidia-smi in the container for its devices and compares them with
+// what was allocated to it: the same GPUs, the same MIG slices, and no others.
+func (c *Cluster) Look(ctx context.Context, pod *corev1.Pod, container string) ([]Seen, error) {
+	allocated, err := c.Allocated(ctx, pod)
+	if err != nil {
+		return nil, err
+	}
+	out, err := c.Exec(ctx, pod.Namespace, pod.Name, container, "nvidia-smi", "-L")
+	if err != nil {
+		return nil, err
+	}
+	listed, err := smi.ParseList(out)
+	if err != nil {
+		return nil, fmt.Errorf("container %s of pod %s/%s: %w", container, pod.Namespace, pod.Name, err)
+	}
+	seen, err := Pair(ForContainer(pod, container, allocated), listed)
+	if err != nil {
+		return nil, fmt.Errorf("container %s of pod %s/%s: %w; nvidia-smi -L says:\n%s", container, pod.Namespace, pod.Name, err, out)
+	}
+	return seen, nil
+}
+
+// Pair finds each allocated device among the listed ones. Its error names the
+// devices that are missing and those that should not be there.
+func Pair(allocated []Allocated, listed []smi.GPU) ([]Seen, error) {
+	open := flatten(listed)
+	var seen []Seen
+	var wrong []string
+	for _, a := range allocated {
+		i := slices.IndexFunc(open, func(s Seen) bool { return matches(a, s) })
+		if i < 0 {
+			wrong = append(wrong, "does not list "+a.Device.Name)
+			continue
+		}
+		s := open[i]
+		s.Allocated = a
+		seen = append(seen, s)
+		open = slices.Delete(open, i, i+1)
+	}
+	for _, s := range open {
+		wrong = append(wrong, "lists "+s.uuid()+", which was not allocated")
+	}
+	if len(wrong) > 0 {
+		return nil, fmt.Errorf("nvidia-smi %s", strings.Join(wrong, "; "))
+	}
+	return seen, nil
+}
+
+// flatten makes one entry of each MIG device, and of each GPU that has none.
+func flatten(listed []smi.GPU) []Seen {
+	var out []Seen
+	for _, g := range listed {
+		parts := g.MIG
+		g.MIG = nil
+		if len(parts) == 0 {
+			out = append(out, Seen{GPU: g})
+		}
+		for _, m := range parts {
+			out = append(out, Seen{GPU: g, MIG: &m})
+		}
+	}
+	return out
+}
+
+// matches tells whether s is the device that the slice describes. A MIG device's
+// own UUID is new at every creation, so that only its GPU and profile are known.
+func matches(a Allocated, s Seen) bool {
+	if s.MIG == nil {
+		return a.Attribute("type") == "gpu" && a.Attribute("uuid") == s.GPU.UUID
+	}
+	return a.Attribute("type") == "mig" && a.Attribute("parentUUID") == s.GPU.UUID && a.Attribute("profile") == s.MIG.Profile
+}
+
+func (s Seen) uuid() string {
+	if s.MIG != nil {
+		return s.MIG.UUID
+	}
+	return s.GPU.UUID
+}
