@@ -3,6 +3,7 @@ package hardware
 import (
 	"fmt"
 	"regexp"
+	"strings"
 
 	"github.com/cleave-dra/cleave/pkg/mig"
 )
@@ -39,7 +40,15 @@ func AddressOf(deviceName string) (PCIAddress, error) {
 	if m == nil {
 		return "", fmt.Errorf("device name %q is not one of this driver", deviceName)
 	}
-	return PCIAddress(fmt.Sprintf("%s:%s:%s.%s", m[1], m[2], m[3], m[4])), nil
+	addr, err := ParsePCIAddress(fmt.Sprintf("%s:%s:%s.%s", m[1], m[2], m[3], m[4]))
+	if err != nil {
+		return "", fmt.Errorf("device name %q is not one of this driver: %w", deviceName, err)
+	}
+	// One device has one name: locks and records are kept under the address.
+	if addr.label() != strings.Join(m[1:5], "-") {
+		return "", fmt.Errorf("device name %q is not one of this driver: its address is written %s", deviceName, addr)
+	}
+	return addr, nil
 }
 
 // GPU finds a GPU by its PCI address.

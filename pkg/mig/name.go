@@ -20,15 +20,27 @@ func Name(enum, computeSlices int, memoryMiB, totalMiB int64) string {
 		eighths := math.Ceil(8 * float64(memoryMiB) / float64(totalMiB))
 		gb = int(math.Round(eighths / 8 * math.Ceil(float64(totalMiB)/1024)))
 	}
-	suffix := ""
-	if (Profile{Enum: enum}).Media() {
-		suffix = "+me"
+	return fmt.Sprintf("%dg.%dgb%s", computeSlices, gb, suffix(enum))
+}
+
+// suffix tells variants with the same slices and memory apart.
+func suffix(enum int) string {
+	switch enum {
+	case Profile1SliceRev1, Profile2SliceRev1:
+		return "+me"
+	case Profile1SliceAllMe, Profile2SliceAllMe:
+		return "+me.all"
+	case Profile1SliceNoMe, Profile2SliceNoMe:
+		return "-me"
+	case Profile1SliceGfx, Profile2SliceGfx, Profile3SliceGfx, Profile4SliceGfx:
+		return "+gfx"
 	}
-	return fmt.Sprintf("%dg.%dgb%s", computeSlices, gb, suffix)
+	return ""
 }
 
 // LabelName is a profile's name as part of a device or counter name, which may
-// only hold lower-case letters, digits and dashes.
+// only hold lower-case letters, digits and dashes: "1g-10gb", "1g-10gb-plus-me",
+// "1g-24gb-no-me".
 func LabelName(profile string) string {
-	return strings.NewReplacer(".", "-", "+", "-plus-").Replace(profile)
+	return strings.NewReplacer(".", "-", "+", "-plus-", "-", "-no-").Replace(profile)
 }

@@ -18,6 +18,15 @@ const (
 	Profile1SliceRev1 = 0x7 // with media engines, "+me"
 	Profile2SliceRev1 = 0x8 // with media engines, "+me"
 	Profile1SliceRev2 = 0x9 // with twice the memory
+	// From here on only some GPUs of the Blackwell generation.
+	Profile1SliceGfx   = 0xA  // can do graphics, "+gfx"
+	Profile2SliceGfx   = 0xB  // can do graphics, "+gfx"
+	Profile4SliceGfx   = 0xC  // can do graphics, "+gfx"
+	Profile1SliceNoMe  = 0xD  // without media engines, "-me"
+	Profile2SliceNoMe  = 0xE  // without media engines, "-me"
+	Profile1SliceAllMe = 0xF  // with all media engines of the GPU, "+me.all"
+	Profile2SliceAllMe = 0x10 // with all media engines of the GPU, "+me.all"
+	Profile3SliceGfx   = 0x11 // can do graphics, "+gfx"
 	// ProfileCount is the number of enum values to ask NVML about. Values that
 	// a GPU or a driver does not know answer NOT_SUPPORTED or INVALID_ARGUMENT.
 	ProfileCount = 0x12
@@ -68,10 +77,14 @@ type Profile struct {
 	Placements []Placement `json:"placements"`
 }
 
-// Media tells whether the profile is the variant that takes the GPU's extra
-// media engines ("+me").
+// Media tells whether the profile is a variant that takes the GPU's extra media
+// engines ("+me", "+me.all"), of which each GPU has one.
 func (p Profile) Media() bool {
-	return p.Enum == Profile1SliceRev1 || p.Enum == Profile2SliceRev1
+	switch p.Enum {
+	case Profile1SliceRev1, Profile2SliceRev1, Profile1SliceAllMe, Profile2SliceAllMe:
+		return true
+	}
+	return false
 }
 
 // Has tells whether pl is one of the profile's legal placements.
