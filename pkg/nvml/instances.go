@@ -147,4 +147,6 @@ func computeInstance(ci nvml.ComputeInstance, on string) (hardware.ComputeInstan
 	return hardware.ComputeInstance{ID: int(info.Id), UUID: uuid}, nil
 }
 
-func instanceName(gpu hardware.GPUID, id int) string { return fmt.Sprintf("%s, GPU instance %d", gpu, id) }
+func instanceName(gpu hardware.GPUID, id int) string {
+	return fmt.Sprintf("%s, GPU instance %d", gpu, id)
+}
