@@ -1,0 +1,128 @@
+package simhw
+
+import (
+	"slices"
+
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+
+	"github.com/cleave-dra/cleave/pkg/hardware"
+	"github.com/cleave-dra/cleave/pkg/mig"
+)
+
+// Snapshot is the whole state of an engine at one time, and the form in which it
+// is kept on disk and listed.
+type Snapshot struct {
+	// Server and Seed are what the state belongs to.
+	Server string `json:"server"`
+	Seed   string `json:"seed"`
+	// Boot counts the node's boots, from 1.
+	Boot int `json:"boot"`
+	// NextSerial numbers the next instance; serials are never used twice.
+	NextSerial uint64     `json:"nextSerial"`
+	GPUs       []GPUState `json:"gpus"`
+}
+
+// GPUState is one GPU.
+type GPUState struct {
+	Index       int                 `json:"index"`
+	Minor       int                 `json:"minor"`
+	PCI         hardware.PCIAddress `json:"pci"`
+	UUID        string              `json:"uuid"`
+	Product     string              `json:"product"`
+	MIGCapable  bool                `json:"migCapable"`
+	MIGEnabled  bool                `json:"migEnabled"`
+	ComputeMode nvml.ComputeMode    `json:"computeMode"`
+	// Instances are in ascending order of their ID.
+	Instances []InstanceState `json:"instances,omitempty"`
+}
+
+// InstanceState is one GPU instance.
+type InstanceState struct {
+	// ID is NVML's, unique on the GPU while the instance lives.
+	ID int `json:"id"`
+	// Serial tells the instance from all others that ever were.
+	Serial      uint64        `json:"serial"`
+	ProfileEnum int           `json:"profileEnum"`
+	ProfileID   int           `json:"profileID"`
+	Profile     string        `json:"profile"`
+	Placement   mig.Placement `json:"placement"`
+	// Compute are in ascending order of their ID.
+	Compute []ComputeState `json:"compute,omitempty"`
+}
+
+// ComputeState is one compute instance, and so one MIG device.
+type ComputeState struct {
+	ID          int    `json:"id"`
+	Serial      uint64 `json:"serial"`
+	ProfileEnum int    `json:"profileEnum"`
+	ProfileID   int    `json:"profileID"`
+	// Placement is in compute slices of the GPU instance.
+	Placement mig.Placement `json:"placement"`
+	// UUID is the MIG device's, "MIG-...", new at every creation.
+	UUID string `json:"uuid"`
+}
+
+func (s *Snapshot) clone() *Snapshot {
+	out := *s
+	out.GPUs = slices.Clone(s.GPUs)
+	for i := range out.GPUs {
+		out.GPUs[i].Instances = slices.Clone(s.GPUs[i].Instances)
+		for j := range out.GPUs[i].Instances {
+			out.GPUs[i].Instances[j].Compute = slices.Clone(s.GPUs[i].Instances[j].Compute)
+		}
+	}
+	return &out
+}
+
+// serial takes the next number.
+func (s *Snapshot) serial() uint64 {
+	n := s.NextSerial
+	s.NextSerial++
+	return n
+}
+
+// Instance finds a GPU instance by its ID.
+func (g *GPUState) Instance(id int) (*InstanceState, bool) {
+	i := slices.IndexFunc(g.Instances, func(in InstanceState) bool { return in.ID == id })
+	if i < 0 {
+		return nil, false
+	}
+	return &g.Instances[i], true
+}
+
+// bySerial finds a GPU instance that handles name.
+func (g *GPUState) bySerial(serial uint64) (*InstanceState, bool) {
+	i := slices.IndexFunc(g.Instances, func(in InstanceState) bool { return in.Serial == serial })
+	if i < 0 {
+		return nil, false
+	}
+	return &g.Instances[i], true
+}
+
+// ComputeInstance finds a compute instance by its ID.
+func (in *InstanceState) ComputeInstance(id int) (*ComputeState, bool) {
+	i := slices.IndexFunc(in.Compute, func(c ComputeState) bool { return c.ID == id })
+	if i < 0 {
+		return nil, false
+	}
+	return &in.Compute[i], true
+}
+
+// MIGDevice is a compute instance with the instances around it.
+type MIGDevice struct {
+	GPU      int
+	Instance InstanceState
+	Compute  ComputeState
+}
+
+// MIGDevices are all of a GPU's, in the order of GPU-instance and compute-instance
+// IDs. GPU instances without compute instances do not appear.
+func (s Snapshot) MIGDevices(gpu int) []MIGDevice {
+	var out []MIGDevice
+	for _, in := range s.GPUs[gpu].Instances {
+		for _, c := range in.Compute {
+			out = append(out, MIGDevice{GPU: gpu, Instance: in, Compute: c})
+		}
+	}
+	return out
+}
