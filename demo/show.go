@@ -1,0 +1,67 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/cleave-dra/cleave/test/testkit/cluster"
+)
+
+// show plays scenarios and collects what the pods saw.
+type show struct {
+	cluster *cluster.Cluster
+	out     io.Writer
+	image   string
+	keep    bool
+	timeout time.Duration
+	rows    []row
+}
+
+// run plays the scenarios in order and stops at the first that fails, whose
+// namespace is left for a look.
+func (s *show) run(ctx context.Context, scenarios []scenario) error {
+	if err := s.waitForDevices(ctx); err != nil {
+		return err
+	}
+	for i, sc := range scenarios {
+		fmt.Fprintf(s.out, "\n[%d/%d] %s: %s\n", i+1, len(scenarios), sc.name, sc.title)
+		if err := s.play(ctx, sc); err != nil {
+			return fmt.Errorf("%s: %w\n\nits namespace is left for a look: kubectl -n %s get pods,resourceclaims", sc.name, err, sc.namespace())
+		}
+		if last := i == len(scenarios)-1; last && s.keep {
+			fmt.Fprintf(s.out, "  left running: kubectl -n %s get pods,resourceclaims\n", sc.namespace())
+			fmt.Fprintf(s.out, "  to end it:    kubectl delete namespace %s\n", sc.namespace())
+			continue
+		}
+		if err := s.cluster.DeleteNamespace(ctx, sc.namespace(), s.timeout); err != nil {
+			return fmt.Errorf("%s: %w", sc.name, err)
+		}
+	}
+	fmt.Fprintln(s.out)
+	if err := printTable(s.out, s.rows); err != nil {
+		return fmt.Errorf("print the table: %w", err)
+	}
+	s.hint(scenarios)
+	return nil
+}
+
+func (s *show) play(ctx context.Context, sc scenario) error {
+	if err := s.cluster.Namespace(ctx, sc.namespace()); err != nil {
+		return err
+	}
+	st := &stage{show: s, namespace: sc.namespace(), began: time.Now()}
+	return sc.play(ctx, st)
+}
+
+// hint shows how to do by hand what the demo did.
+func (s *show) hint(scenarios []scenario) {
+	fmt.Fprint(s.out, "\nAll as it should be. By hand:\n\n  kubectl create namespace try\n")
+	for _, sc := range scenarios {
+		for _, f := range sc.files {
+			fmt.Fprintf(s.out, "  kubectl -n try apply -f demo/%s\n", f)
+		}
+	}
+	fmt.Fprint(s.out, "  kubectl -n try get pods,resourceclaims\n  kubectl delete namespace try\n")
+}

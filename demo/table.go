@@ -1,0 +1,34 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"text/tabwriter"
+
+	"github.com/cleave-dra/cleave/test/testkit/cluster"
+)
+
+// row is one device of one container.
+type row struct {
+	// pod names the pod, and the container if the pod has several.
+	pod  string
+	seen cluster.Seen
+}
+
+// printTable prints each device with what the container sees of it. A MIG device
+// takes two lines, since nvidia-smi -L does too.
+func printTable(out io.Writer, rows []row) error {
+	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(w, "POD\tCLAIM\tDEVICE\tMIG UUID\tNVIDIA-SMI -L")
+	for _, r := range rows {
+		s := r.seen
+		gpu := fmt.Sprintf("GPU %d: %s (UUID: %s)", s.GPU.Index, s.GPU.Name, s.GPU.UUID)
+		if s.MIG == nil {
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", r.pod, s.Claim.Name, s.Device.Name, "-", gpu)
+			continue
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", r.pod, s.Claim.Name, s.Device.Name, s.MIG.UUID, gpu)
+		fmt.Fprintf(w, "\t\t\t\t  MIG %s Device %d: (UUID: %s)\n", s.MIG.Profile, s.MIG.Index, s.MIG.UUID)
+	}
+	return w.Flush()
+}
