@@ -1,0 +1,206 @@
+package serve
+
+import (
+	"encoding/binary"
+	"strings"
+	"unsafe"
+
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+
+	"github.com/cleave-dra/cleave/pkg/simhw"
+)
+
+// call is one NVML call: what came in, and what is to be written. The methods
+// that read and write take the parameter's position in the C prototype.
+type call struct {
+	engine    *simhw.Engine
+	view      view
+	arguments []argument
+	outputs   []output
+	// failing are outputs that are also written when the call fails.
+	failing []output
+}
+
+// run finds the function. What is not served is not supported, as on a GPU that
+// lacks a feature.
+func (c *call) run(function string) nvml.Return {
+	f, ok := functions[function]
+	if !ok {
+		return nvml.ERROR_NOT_SUPPORTED
+	}
+	if len(c.arguments) != f.parameters {
+		return nvml.ERROR_UNKNOWN
+	}
+	if f.changes && !c.view.mayChange() {
+		return nvml.ERROR_NO_PERMISSION
+	}
+	return f.do(c)
+}
+
+// keepOutputs drops what a failed call may not write.
+func (c *call) keepOutputs(nvml.Return) { c.outputs = c.failing }
+
+// u32 reads an unsigned int or an enum.
+func (c *call) u32(i int) uint32 {
+	if len(c.arguments[i].bytes) < 4 {
+		return 0
+	}
+	return binary.NativeEndian.Uint32(c.arguments[i].bytes)
+}
+
+func (c *call) token(i int) token {
+	if len(c.arguments[i].bytes) < 8 {
+		return 0
+	}
+	return token(binary.NativeEndian.Uint64(c.arguments[i].bytes))
+}
+
+// text reads a C string; false for NULL.
+func (c *call) text(i int) (string, bool) {
+	return string(c.arguments[i].bytes), c.arguments[i].kind == kindPointer
+}
+
+func (c *call) null(i int) bool { return c.arguments[i].kind == kindNull }
+
+// write puts bytes behind a pointer; it says what is wrong with the pointer.
+func (c *call) write(i int, bytes []byte) nvml.Return {
+	if c.null(i) {
+		return nvml.ERROR_INVALID_ARGUMENT
+	}
+	if uint64(len(bytes)) > uint64(c.arguments[i].capacity) {
+		return nvml.ERROR_INSUFFICIENT_SIZE
+	}
+	c.outputs = append(c.outputs, output{index: i, bytes: bytes})
+	return nvml.SUCCESS
+}
+
+func (c *call) writeU32(i int, v uint32) nvml.Return {
+	return c.write(i, binary.NativeEndian.AppendUint32(nil, v))
+}
+
+func (c *call) writeToken(i int, t token) nvml.Return {
+	return c.write(i, binary.NativeEndian.AppendUint64(nil, uint64(t)))
+}
+
+func (c *call) writeText(i int, s string) nvml.Return {
+	return c.write(i, append([]byte(s), 0))
+}
+
+// writeTokens fills an array of handles and its count; NULL is only for asking
+// how many there are.
+func (c *call) writeTokens(array, count int, tokens []token) nvml.Return {
+	var b []byte
+	for _, t := range tokens {
+		b = binary.NativeEndian.AppendUint64(b, uint64(t))
+	}
+	if ret := c.write(array, b); ret != nvml.SUCCESS {
+		return ret
+	}
+	return c.writeU32(count, uint32(len(tokens)))
+}
+
+// writeStruct writes a struct of go-nvml, whose layout is C's.
+func writeStruct[T any](c *call, i int, v *T) nvml.Return {
+	return c.write(i, bytesOf(v))
+}
+
+func bytesOf[T any](v *T) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(v)), unsafe.Sizeof(*v))
+}
+
+// version is NVML_STRUCT_VERSION of a struct.
+func version[T any](number uint32) uint32 {
+	var v T
+	return uint32(unsafe.Sizeof(v)) | number<<24
+}
+
+// chars writes a string into a char array, always with a zero behind it.
+func chars(to []int8, s string) {
+	for i := range min(len(s), len(to)-1) {
+		to[i] = int8(s[i])
+	}
+}
+
+// device is what a device handle names: a GPU, or a MIG device on it.
+type device struct {
+	gpu   int
+	state simhw.GPUState
+	mig   *simhw.MIGDevice
+}
+
+// device resolves a handle. INVALID_ARGUMENT for one that is not the client's, or
+// whose MIG device is gone.
+func (c *call) device(i int) (device, nvml.Return) {
+	t := c.token(i)
+	h := t.handle()
+	s := c.engine.Snapshot()
+	if t.kind() != kindGPU && t.kind() != kindMIG || h.GPU >= len(s.GPUs) || !c.view.seesGPU(s.GPUs[h.GPU]) {
+		return device{}, nvml.ERROR_INVALID_ARGUMENT
+	}
+	d := device{gpu: h.GPU, state: s.GPUs[h.GPU]}
+	if t.kind() == kindMIG {
+		m, ret := c.engine.ComputeInstance(h)
+		if ret != nvml.SUCCESS || !c.view.seesCompute(d.state, m.Instance, m.Compute) {
+			return device{}, nvml.ERROR_INVALID_ARGUMENT
+		}
+		d.mig = &m
+	}
+	return d, nvml.SUCCESS
+}
+
+// gpuOnly is device for calls that do not take MIG devices.
+func (c *call) gpuOnly(i int) (device, nvml.Return) {
+	d, ret := c.device(i)
+	if ret == nvml.SUCCESS && d.mig != nil {
+		return device{}, nvml.ERROR_NOT_SUPPORTED
+	}
+	return d, ret
+}
+
+// migOnly is device for calls that take nothing else.
+func (c *call) migOnly(i int) (device, nvml.Return) {
+	d, ret := c.device(i)
+	if ret == nvml.SUCCESS && d.mig == nil {
+		return device{}, nvml.ERROR_INVALID_ARGUMENT
+	}
+	return d, ret
+}
+
+// gpuInstance resolves a handle of a GPU instance.
+func (c *call) gpuInstance(i int) (simhw.Handle, simhw.InstanceState, nvml.Return) {
+	t := c.token(i)
+	if t.kind() != kindGI {
+		return simhw.Handle{}, simhw.InstanceState{}, nvml.ERROR_INVALID_ARGUMENT
+	}
+	h := t.handle()
+	in, ret := c.engine.GPUInstance(h)
+	if ret != nvml.SUCCESS {
+		return simhw.Handle{}, simhw.InstanceState{}, ret
+	}
+	g := c.engine.Snapshot().GPUs[h.GPU]
+	if !c.view.seesGPU(g) || !c.view.seesInstance(g, in) {
+		return simhw.Handle{}, simhw.InstanceState{}, nvml.ERROR_INVALID_ARGUMENT
+	}
+	return h, in, nvml.SUCCESS
+}
+
+// computeInstance resolves a handle of a compute instance.
+func (c *call) computeInstance(i int) (simhw.Handle, simhw.MIGDevice, nvml.Return) {
+	t := c.token(i)
+	if t.kind() != kindCI {
+		return simhw.Handle{}, simhw.MIGDevice{}, nvml.ERROR_INVALID_ARGUMENT
+	}
+	h := t.handle()
+	d, ret := c.engine.ComputeInstance(h)
+	if ret != nvml.SUCCESS {
+		return simhw.Handle{}, simhw.MIGDevice{}, ret
+	}
+	g := c.engine.Snapshot().GPUs[h.GPU]
+	if !c.view.seesGPU(g) || !c.view.seesCompute(g, d.Instance, d.Compute) {
+		return simhw.Handle{}, simhw.MIGDevice{}, nvml.ERROR_INVALID_ARGUMENT
+	}
+	return h, d, nvml.SUCCESS
+}
+
+// profileName is the name of a profile as NVML's versioned calls give it.
+func profileName(gi, ci string) string { return "MIG " + strings.TrimPrefix(ci+"."+gi, ".") }
