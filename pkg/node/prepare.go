@@ -75,7 +75,7 @@ func (p *Plugin) plan(ctx context.Context, claim *resourceapi.ResourceClaim, gpu
 	if err != nil {
 		return plan.Plan{}, err
 	}
-	in := plan.Input{Claim: claim, DriverName: p.cfg.DriverName, Node: model, State: state, Config: configs}
+	in := plan.Input{Claim: claim, DriverName: p.cfg.DriverName, Node: model, State: state, Config: configs.GPU}
 	for _, h := range holders {
 		if h.Plan.Claim.UID != string(claim.UID) {
 			in.Held = append(in.Held, h.Plan)
@@ -144,7 +144,7 @@ func (p *Plugin) prepared(rec journal.Record, cdiDevices []string) []journal.Pre
 	for i, d := range rec.Plan.Devices {
 		out = append(out, journal.PreparedDevice{
 			Requests: []string{d.Request}, Pool: d.Pool, Device: d.Name,
-			CDIDevices: []string{cdiDevices[i]},
+			CDIDevices: cdiDevices[i : i+1],
 			Attributes: p.model.attributes(d, rec.Plan.Made(rec.Results, i)),
 		})
 	}

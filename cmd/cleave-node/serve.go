@@ -1,0 +1,68 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"path/filepath"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/klog/v2"
+
+	"github.com/cleave-dra/cleave/pkg/cdi"
+	"github.com/cleave-dra/cleave/pkg/daemon"
+	"github.com/cleave-dra/cleave/pkg/host"
+	"github.com/cleave-dra/cleave/pkg/journal"
+	"github.com/cleave-dra/cleave/pkg/metrics"
+	"github.com/cleave-dra/cleave/pkg/node"
+	"github.com/cleave-dra/cleave/pkg/nvml"
+	"github.com/cleave-dra/cleave/pkg/sysfs"
+)
+
+// serve runs the plugin until it is told to stop.
+func (o *options) serve(stderr io.Writer) error {
+	ctx, stop, err := o.daemon.Context(stderr)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	klog.FromContext(ctx).Info("Starting cleave-node", "version", version, "node", o.nodeName, "driver", o.driverName, "podUID", o.podUID)
+
+	driver := nvml.New(nvml.Config{LibraryPath: o.libraryPath, DriverRoot: o.driverRoot, DevRoot: o.devRoot, ProcRoot: o.procRoot})
+	defer driver.Close()
+	measured := metrics.NewNode(o.driverName, version)
+	plugin, err := o.plugin(driver, measured)
+	if err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return plugin.Run(ctx) })
+	group.Go(func() error {
+		return daemon.Serve(ctx, o.daemon.HTTPAddress, daemon.Endpoints{
+			Healthy: plugin.Healthy, Ready: plugin.Ready, Metrics: measured.Gatherer(),
+		})
+	})
+	return group.Wait()
+}
+
+// plugin puts the plugin together.
+func (o *options) plugin(driver *nvml.Driver, measured *metrics.Node) (*node.Plugin, error) {
+	kube, err := o.daemon.KubeClient()
+	if err != nil {
+		return nil, err
+	}
+	records, err := journal.Open(o.pluginDir)
+	if err != nil {
+		return nil, fmt.Errorf("--plugin-dir: %w", err)
+	}
+	cfg := node.Config{DriverName: o.driverName, NodeName: o.nodeName, PluginDir: o.pluginDir, RegistrarDir: o.registrarDir, CDIDir: o.cdiDir}
+	return node.New(cfg, node.Deps{
+		Kube:    kube,
+		Host:    host.New(driver, sysfs.New(o.sysRoot), filepath.Join(o.pluginDir, "locks")),
+		Journal: records,
+		CDI: cdi.New(cdi.Config{
+			Dir: o.cdiDir, DriverRoot: o.driverRoot, HostDriverRoot: o.hostDriverRoot, DevRoot: o.devRoot,
+			HookPath: o.hookPath, DriverVersion: driver.DriverVersion,
+		}),
+		Metrics: measured,
+	}), nil
+}
