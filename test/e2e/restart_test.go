@@ -190,4 +190,3 @@ func (e *env) killWhileBusy(records int) {
 		exit 1`, pluginDir, records))
 	e.t.Logf("killed the plugin %s", strings.TrimSpace(out))
 }
-
