@@ -9,12 +9,17 @@ import (
 	"testing"
 	"time"
 
-	"github.com/NVIDIA/go-nvml/pkg/nvml"
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/cleave-dra/cleave/test/testkit/cluster"
+)
+
+// Compute modes as nvml.h numbers them (nvmlComputeMode_t).
+const (
+	defaultMode      = 0
+	exclusiveProcess = 3
 )
 
 // configured is a claim for a whole GPU with a GPUConfig of the given fields.
@@ -83,13 +88,13 @@ func TestComputeMode(t *testing.T) {
 	e.template("exclusive", configured(`"computeMode": "ExclusiveProcess"`))
 	pod := e.start(e.sleeper("exclusive", mixed, "exclusive"))
 	uuid := e.one(pod).GPU.UUID
-	if got := e.gpu(mixed, uuid).ComputeMode; got != nvml.COMPUTEMODE_EXCLUSIVE_PROCESS {
-		t.Errorf("compute mode while the pod runs is %d, want %d (exclusive process)", got, nvml.COMPUTEMODE_EXCLUSIVE_PROCESS)
+	if got := e.gpu(mixed, uuid).ComputeMode; got != exclusiveProcess {
+		t.Errorf("compute mode while the pod runs is %d, want %d (exclusive process)", got, exclusiveProcess)
 	}
 	e.stop(pod)
 	e.eventually(30*time.Second, "CONF-03: the compute mode is as before", func(context.Context) error {
-		if got := e.gpu(mixed, uuid).ComputeMode; got != nvml.COMPUTEMODE_DEFAULT {
-			return fmt.Errorf("it is %d, want %d (default)", got, nvml.COMPUTEMODE_DEFAULT)
+		if got := e.gpu(mixed, uuid).ComputeMode; got != defaultMode {
+			return fmt.Errorf("it is %d, want %d (default)", got, defaultMode)
 		}
 		return nil
 	})
