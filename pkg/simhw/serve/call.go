@@ -37,9 +37,6 @@ func (c *call) run(function string) nvml.Return {
 	return f.do(c)
 }
 
-// keepOutputs drops what a failed call may not write.
-func (c *call) keepOutputs(nvml.Return) { c.outputs = c.failing }
-
 // u32 reads an unsigned int or an enum.
 func (c *call) u32(i int) uint32 {
 	if len(c.arguments[i].bytes) < 4 {

@@ -81,7 +81,7 @@ func (s *Server) client(ctx context.Context, conn net.Conn) error {
 		c := &call{engine: s.engine, view: v, arguments: req.arguments}
 		ret := c.run(req.function)
 		if ret != nvml.SUCCESS {
-			c.keepOutputs(ret)
+			c.outputs = c.failing // all that a failed call may write
 		}
 		klog.FromContext(ctx).V(6).Info("Answered", "function", req.function, "code", ret)
 		if err := writeAnswer(conn, ret, c.outputs); err != nil {
