@@ -69,8 +69,8 @@ func (j *Journal) entries(name string) ([]string, error) {
 // index adds a record's entries. They are not synced: after a loss of power Open
 // makes them from the claims' files.
 func (j *Journal) index(rec Record) error {
-	for _, d := range rec.Plan.Devices {
-		if err := j.enter(string(d.GPU.PCI), rec.Plan.Claim.UID); err != nil {
+	for _, gpu := range rec.Plan.GPUs() {
+		if err := j.enter(string(gpu), rec.Plan.Claim.UID); err != nil {
 			return err
 		}
 	}

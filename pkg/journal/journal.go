@@ -113,8 +113,10 @@ func (j *Journal) Begin(p plan.Plan) error {
 }
 
 // RecordResult records what a step has done, before the next step starts. Steps
-// are recorded in their order, each once. After an error the record is as before,
-// and the caller has to undo the step from the result it has in hand.
+// are recorded in their order, each once. After an error the result counts as not
+// recorded, and the caller has to undo the step from what it has in hand; if only
+// the last sync failed the record has it all the same, so undoing what is recorded
+// must bear to find it undone.
 func (j *Journal) RecordResult(uid string, step int, result plan.Result) error {
 	return j.update(uid, func(rec *Record) error {
 		if step != len(rec.Results) || step >= len(rec.Plan.Steps) {
@@ -126,8 +128,8 @@ func (j *Journal) RecordResult(uid string, step int, result plan.Result) error {
 	})
 }
 
-// Finish records what was replied for a claim whose steps are all recorded. After
-// an error the record is as before.
+// Finish records what is about to be replied for a claim whose steps are all
+// recorded. After an error the claim counts as not finished.
 func (j *Journal) Finish(uid string, prepared []PreparedDevice) error {
 	return j.update(uid, func(rec *Record) error {
 		rec.State, rec.Prepared = Finished, prepared

@@ -3,6 +3,7 @@ package journal
 import (
 	"fmt"
 	"regexp"
+	"slices"
 
 	resourceapi "k8s.io/api/resource/v1"
 
@@ -45,12 +46,7 @@ type PreparedDevice struct {
 
 // Uses tells whether the claim has a device on a GPU, admin access included.
 func (r Record) Uses(gpu hardware.PCIAddress) bool {
-	for _, d := range r.Plan.Devices {
-		if d.GPU.PCI == gpu {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(r.Plan.GPUs(), gpu)
 }
 
 // check finds what no writer of this package would have written, so that whoever
