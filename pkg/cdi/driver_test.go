@@ -28,7 +28,9 @@ func TestIncompleteDriver(t *testing.T) {
 		"no libnvidia-ml": {missing: "usr/lib/x86_64-linux-gnu/libnvidia-ml.so." + version, says: "libnvidia-ml.so.",
 			restore: func(t *testing.T, p string) { library(t, p, "libnvidia-ml.so.1") }},
 		"no libraries at all": {missing: "usr/lib", says: "usr/lib",
-			restore: func(t *testing.T, p string) { must(t, os.Rename(filepath.Join(filepath.Dir(filepath.Dir(p)), "away"), p)) }},
+			restore: func(t *testing.T, p string) {
+				must(t, os.Rename(filepath.Join(filepath.Dir(filepath.Dir(p)), "away"), p))
+			}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
