@@ -19,7 +19,7 @@ const (
 	gpu     = "gpu-0000-3b-00-0"
 	gpu2    = "gpu-0000-d8-00-0"
 	slice   = "gpu-0000-3b-00-0-mig-1g-10gb-6"
-	wide    = "gpu-00010000-3b-00-0"
+	wide    = "gpu-10000-3b-00-0"
 	claimed = resourceapi.AllocationConfigSourceClaim
 	class   = resourceapi.AllocationConfigSourceClass
 )
