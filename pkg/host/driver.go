@@ -24,7 +24,8 @@ type Driver interface {
 	SetMIGMode(ctx context.Context, gpu hardware.GPUID, enabled bool) error
 	// Instances lists all GPU instances, also those without compute instances.
 	Instances(ctx context.Context, gpu hardware.GPUID) ([]hardware.Instance, error)
-	// CreateGPUInstance makes an instance exactly at the placement.
+	// CreateGPUInstance makes an instance exactly at the placement; profile is
+	// NVML's enum value, mig.Profile.Enum.
 	CreateGPUInstance(ctx context.Context, gpu hardware.GPUID, profile int, at mig.Placement) (hardware.Instance, error)
 	// CreateComputeInstance makes the compute instance that takes the whole GPU instance.
 	CreateComputeInstance(ctx context.Context, gpu hardware.GPUID, gpuInstance int) (hardware.ComputeInstance, error)
