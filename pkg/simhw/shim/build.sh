@@ -7,6 +7,6 @@ if [ $# -ne 1 ]; then
 fi
 src=$(dirname "$0")/src
 mkdir -p "$1"
-flags="-std=gnu11 -O2 -shared -fPIC -fvisibility=hidden -Wall -Wextra -Werror"
+flags="-std=gnu11 -O2 -shared -fPIC -fvisibility=hidden -Wl,-Bsymbolic -Wall -Wextra -Werror"
 ${CC:-gcc} $flags -Wl,-soname,libnvidia-ml.so.1 -o "$1/libnvidia-ml.so" "$src/shim.c" "$src/exports.c" -lpthread -ldl
 ${CC:-gcc} $flags -Wl,-soname,libcuda.so.1 -o "$1/libcuda.so" "$src/cuda.c"

@@ -1,0 +1,5 @@
+//go:build !race
+
+package simnode
+
+const raceEnabled = false
