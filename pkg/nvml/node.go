@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 
 	"github.com/NVIDIA/go-nvlib/pkg/nvlib/device"
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
@@ -16,7 +15,8 @@ const mib = 1 << 20
 
 // Node reads the model, without what only sysfs knows (PCIe root, NUMA node). A
 // GPU that cannot be read in full is left out, with the reason in the second
-// result: no value of one GPU ever stands in for another's.
+// result: no value of one GPU ever stands in for another's. A GPU whose MIG mode
+// is off and whose profiles this process may not read is there as one without MIG.
 func (d *Driver) Node(ctx context.Context) (hardware.Node, []error, error) {
 	var node hardware.Node
 	var skipped []error
@@ -42,13 +42,16 @@ func (s *session) node(ctx context.Context) (hardware.Node, []error, error) {
 		if err := ctx.Err(); err != nil {
 			return hardware.Node{}, nil, err
 		}
-		gpu, err := s.gpu(i)
+		gpu, limited, err := s.gpu(i)
 		if errors.Is(err, hardware.ErrDriverUnavailable) {
 			return hardware.Node{}, nil, err
 		}
 		if err != nil {
 			skipped = append(skipped, fmt.Errorf("leave out GPU with index %d: %w", i, err))
 			continue
+		}
+		if limited != nil {
+			skipped = append(skipped, fmt.Errorf("leave out the MIG slices of GPU %s: %w", gpu.ID(), limited))
 		}
 		node.GPUs = append(node.GPUs, gpu)
 	}
@@ -69,24 +72,23 @@ func (s *session) cudaDriverVersion() int {
 }
 
 // gpu reads the GPU with NVML's index i. The index has no other use: it shifts.
-func (s *session) gpu(i int) (hardware.GPU, error) {
+// limited says why a GPU that could do MIG is one that cannot.
+func (s *session) gpu(i int) (g hardware.GPU, limited, err error) {
 	dev, ret := s.lib.DeviceGetHandleByIndex(i)
 	if err := failure("nvmlDeviceGetHandleByIndex", fmt.Sprintf("index %d", i), ret); err != nil {
-		return hardware.GPU{}, err
+		return hardware.GPU{}, nil, err
 	}
-	var g hardware.GPU
-	var err error
 	if g.PCI, err = pciAddress(dev, i); err != nil {
-		return hardware.GPU{}, err
+		return hardware.GPU{}, nil, err
 	}
 	if err := s.identity(dev, &g); err != nil {
-		return hardware.GPU{}, err
+		return hardware.GPU{}, nil, err
 	}
 	s.describe(dev, &g)
-	if g.MIG, err = s.mig(dev, g); err != nil {
-		return hardware.GPU{}, err
+	if g.MIG, limited, err = s.mig(dev, g); err != nil {
+		return hardware.GPU{}, nil, err
 	}
-	return g, nil
+	return g, limited, nil
 }
 
 func pciAddress(dev nvml.Device, i int) (hardware.PCIAddress, error) {
@@ -121,9 +123,6 @@ func (s *session) identity(dev nvml.Device, g *hardware.GPU) error {
 	memory, ret := dev.GetMemoryInfo()
 	if ret != nvml.SUCCESS && !unavailable(ret) {
 		return failure("nvmlDeviceGetMemoryInfo", on, ret)
-	}
-	if memory.Total/mib > math.MaxInt64 {
-		return fmt.Errorf("nvmlDeviceGetMemoryInfo on %s: %d bytes is out of range", on, memory.Total)
 	}
 	g.MemoryMiB = int64(memory.Total / mib)
 	return nil

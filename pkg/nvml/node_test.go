@@ -1,6 +1,7 @@
 package nvml_test
 
 import (
+	stdcmp "cmp"
 	"errors"
 	"os"
 	"path/filepath"
@@ -40,7 +41,8 @@ func TestNode(t *testing.T) {
 	tests := map[string]struct {
 		faults  []string
 		want    []hardware.GPU
-		skipped error // nil if none is skipped
+		skipped error  // nil if nothing is left out
+		says    string // what is left out, if not the GPU
 	}{
 		"SYSF-06 the minor is not the index": {want: []hardware.GPU{fakeGPU(0), fakeGPU(1), fakeGPU(2)}},
 		"DISC-01 one GPU cannot do MIG": {
@@ -55,6 +57,9 @@ func TestNode(t *testing.T) {
 		"DISC-08 lost, MIG mode":   {faults: []string{"nvmlDeviceGetMigMode@1=15"}, want: others, skipped: hardware.ErrLost},
 		"DISC-08 lost, profiles":   {faults: []string{"nvmlDeviceGetGpuInstanceProfileInfo@1=15"}, want: others, skipped: hardware.ErrLost},
 		"DISC-08 lost, placements": {faults: []string{"nvmlDeviceGetGpuInstancePossiblePlacements@1=15"}, want: others, skipped: hardware.ErrLost},
+		"INST-04 MIG needs a right": {
+			faults: []string{"nvmlDeviceGetGpuInstancePossiblePlacements@1=4"}, skipped: hardware.ErrNoPermission, says: "leave out the MIG slices of GPU 0000:11:00.0 (GPU-1)",
+			want: []hardware.GPU{fakeGPU(0), withoutMIG(fakeGPU(1)), fakeGPU(2)}},
 		"memory unknown": {
 			faults: []string{"nvmlDeviceGetMemoryInfo@1=3"},
 			want:   []hardware.GPU{fakeGPU(0), withoutMemory, fakeGPU(2)}},
@@ -81,11 +86,23 @@ func TestNode(t *testing.T) {
 				}
 				return
 			}
-			if len(skipped) != 1 || !strings.Contains(skipped[0].Error(), "index 1") ||
+			says := stdcmp.Or(tc.says, "leave out GPU with index 1")
+			if len(skipped) != 1 || !strings.Contains(skipped[0].Error(), says) ||
 				tc.skipped != errUnnamed && !errors.Is(skipped[0], tc.skipped) {
-				t.Errorf("skipped: %v, want index 1 for %v", skipped, tc.skipped)
+				t.Errorf("skipped: %v, want %q and %v", skipped, says, tc.skipped)
 			}
 		})
+	}
+}
+
+// INST-04: a GPU that is cut up and cannot be looked into is not handed out whole.
+func TestNoPermissionWithMIGOn(t *testing.T) {
+	d := migDriver(t)
+	faults(t, "nvmlDeviceGetGpuInstancePossiblePlacements@0=4")
+	node, skipped, err := d.Node(t.Context())
+	must(t, err)
+	if len(node.GPUs) != 1 || node.GPUs[0].PCI != gpu(1).PCI || len(skipped) != 1 {
+		t.Errorf("GPUs %v, skipped %v", node.GPUs, skipped)
 	}
 }
 

@@ -2,6 +2,7 @@ package nvml
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -11,23 +12,29 @@ import (
 	"github.com/cleave-dra/cleave/pkg/mig"
 )
 
-// mig reads what a GPU can be partitioned into; nil if it cannot be.
-func (s *session) mig(dev nvml.Device, g hardware.GPU) (*hardware.MIG, error) {
+// mig reads what a GPU can be partitioned into; nil if it cannot be. Without the
+// right to read that, a GPU whose mode is off can still be handed out whole, for
+// the reason in limited.
+func (s *session) mig(dev nvml.Device, g hardware.GPU) (_ *hardware.MIG, limited, _ error) {
 	if s.noMIG != "" {
-		return nil, nil
+		return nil, nil, nil
 	}
 	current, _, ret := dev.GetMigMode()
 	if unavailable(ret) {
-		return nil, nil
+		return nil, nil, nil
 	}
 	if err := failure("nvmlDeviceGetMigMode", g.ID().String(), ret); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
+	enabled := current == nvml.DEVICE_MIG_ENABLE
 	profiles, err := s.profiles(dev, g)
-	if err != nil || len(profiles) == 0 {
-		return nil, err
+	if errors.Is(err, hardware.ErrNoPermission) && !enabled {
+		return nil, err, nil
 	}
-	return &hardware.MIG{Enabled: current == nvml.DEVICE_MIG_ENABLE, Profiles: profiles}, nil
+	if err != nil || len(profiles) == 0 {
+		return nil, nil, err
+	}
+	return &hardware.MIG{Enabled: enabled, Profiles: profiles}, nil, nil
 }
 
 // profiles asks for every enum value. The unversioned call and the placements
@@ -77,8 +84,8 @@ func profile(enum int, info nvml.GpuInstanceProfileInfo, at []mig.Placement, tot
 }
 
 // distinct keeps the first of profiles with the same name, since devices are
-// named after it: variants that package mig cannot name yet (graphics, no media
-// engines) would otherwise collide with the plain profile.
+// named after it: a variant that package mig does not know would collide with the
+// plain profile, which comes first in NVML's enum.
 func distinct(profiles []mig.Profile) []mig.Profile {
 	var out []mig.Profile
 	for _, p := range profiles {
