@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -53,6 +54,7 @@ type Node struct {
 	t       testing.TB
 	state   string
 	program string
+	args    []string
 	command *exec.Cmd
 	log     bytes.Buffer
 	done    chan error
@@ -95,19 +97,30 @@ func Start(t testing.TB, server string, options ...Option) *Node {
 		Server: s, t: t, state: filepath.Join(place.dir, "state"), program: program,
 	}
 	t.Cleanup(n.remove)
-	args := []string{"--server=" + server, "--seed=" + server, "--root=" + n.Root, "--state=" + n.state, "--lib-dir=" + libraries, "--latency-scale=0"}
-	for _, o := range options {
-		o(&args)
-	}
-	n.run(args)
+	n.args = []string{"serve", "--server=" + server, "--seed=" + server, "--root=" + n.Root, "--state=" + n.state, "--lib-dir=" + libraries, "--latency-scale=0"}
+	n.run(options)
+	t.Cleanup(n.stop)
 	n.Await()
 	return n
 }
 
-// run starts the program; its end is awaited elsewhere.
-func (n *Node) run(args []string) {
+// Restart ends the whole simulator, as when its pod is replaced, and starts it
+// again on the state that it left.
+func (n *Node) Restart(options ...Option) {
 	n.t.Helper()
-	n.command = exec.Command(n.program, append([]string{"serve"}, args...)...)
+	n.stop()
+	n.run(options)
+	n.Await()
+}
+
+// run starts the program; its end is awaited elsewhere.
+func (n *Node) run(options []Option) {
+	n.t.Helper()
+	args := slices.Clone(n.args)
+	for _, o := range options {
+		o(&args)
+	}
+	n.command = exec.Command(n.program, args...)
 	n.command.Stdout, n.command.Stderr = &n.log, &n.log
 	// No node outlives a test process that crashes.
 	n.command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
@@ -115,8 +128,7 @@ func (n *Node) run(args []string) {
 	if err := n.command.Start(); err != nil {
 		n.t.Fatalf("start simulated node: %v", err)
 	}
-	go func() { n.done <- n.command.Wait() }()
-	n.t.Cleanup(n.stop)
+	go func(command *exec.Cmd, done chan error) { done <- command.Wait() }(n.command, n.done)
 }
 
 // stop ends the node and reports what went wrong in it.
