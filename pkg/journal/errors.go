@@ -33,7 +33,7 @@ func (e *FileError) Error() string {
 	advice := "the claim and the GPUs it holds stay as they are"
 	switch {
 	case errors.Is(e.Err, ErrCorrupt):
-		advice += "; once no pod uses the claim and its MIG slices are destroyed, delete the file and restart the plugin"
+		advice += "; once no pod uses the claim and its MIG slices are destroyed, delete the file"
 	case errors.Is(e.Err, ErrNewerSchema):
 		advice += "; run the newer version again, or drain the node with it before going back"
 	}
