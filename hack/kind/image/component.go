@@ -25,7 +25,7 @@ type component struct {
 
 const kubernetes = "k8s.io/kubernetes"
 
-// Kubernetes is what the nodes run, and kubectl.
+// kubernetes is what the nodes run, and kubectl.
 func (b *Builder) kubernetes() (component, error) {
 	flags, err := b.kubernetesFlags()
 	return component{
@@ -75,30 +75,35 @@ func etcd() component {
 	}
 }
 
-func containerRuntime() component {
-	const containerd = "github.com/containerd/containerd/v2/cmd/"
+func (b *Builder) containerRuntime() (component, error) {
+	const containerd = "github.com/containerd/containerd/v2"
 	const plugins = "github.com/containernetworking/plugins/plugins/"
+	version, err := b.required("image/runtime", containerd)
 	return component{
 		name: "runtime", label: "building containerd and the CNI plugins", dir: "image/runtime",
 		packages: []string{
-			containerd + "containerd",
-			containerd + "containerd-shim-runc-v2",
-			containerd + "ctr",
+			containerd + "/cmd/containerd",
+			containerd + "/cmd/containerd-shim-runc-v2",
+			containerd + "/cmd/ctr",
 			plugins + "ipam/host-local",
 			plugins + "main/loopback",
 			plugins + "main/ptp",
 			plugins + "meta/portmap",
 			"sigs.k8s.io/cri-tools/cmd/crictl",
 		},
-		tags: "no_btrfs,no_devmapper,no_zfs",
-	}
+		tags:  "no_btrfs,no_devmapper,no_zfs",
+		flags: fmt.Sprintf("-X %s/version.Version=%s", containerd, strings.TrimPrefix(version, "v")),
+	}, err
 }
 
-func helm() component {
+func (b *Builder) helm() (component, error) {
+	const module = "helm.sh/helm/v4"
+	version, err := b.required("image/helm", module)
 	return component{
 		name: "helm", label: "building Helm", dir: "image/helm",
-		packages: []string{"helm.sh/helm/v4/cmd/helm"},
-	}
+		packages: []string{module + "/cmd/helm"},
+		flags:    fmt.Sprintf("-X %s/internal/version.version=%s", module, version),
+	}, err
 }
 
 // small holds our own commands.

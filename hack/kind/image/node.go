@@ -51,12 +51,12 @@ func (b *Builder) Node(ctx context.Context) (ref, archive string, err error) {
 // nodeKey covers everything that goes into the node image, this program's own
 // sources included.
 func (b *Builder) nodeKey() (string, error) {
-	all, err := b.kubernetes()
+	components, err := b.nodeComponents()
 	if err != nil {
 		return "", err
 	}
 	words := []string{nodeRootfs.key()}
-	for _, c := range []component{all, etcd(), containerRuntime(), pause()} {
+	for _, c := range components {
 		key, err := b.componentKey(c)
 		if err != nil {
 			return "", err
@@ -75,31 +75,37 @@ func (b *Builder) nodeKey() (string, error) {
 	return key.String(), err
 }
 
-func pause() component { return small("pause", "image/pause") }
+// nodeComponents are the commands of a node, the quickest to build first.
+func (b *Builder) nodeComponents() ([]component, error) {
+	runtime, err := b.containerRuntime()
+	if err != nil {
+		return nil, err
+	}
+	kubernetes, err := b.kubernetes()
+	return []component{small("pause", "image/pause"), etcd(), runtime, kubernetes}, err
+}
 
 // gather builds what is missing. Debian packages come over the network while
 // the compiler keeps the processors busy.
 func (b *Builder) gather(ctx context.Context) (parts, error) {
-	var p parts
-	group, ctx := errgroup.WithContext(ctx)
+	components, err := b.nodeComponents()
+	if err != nil {
+		return parts{}, err
+	}
+	var debian string
+	dirs := map[string]string{}
+	group, groupCtx := errgroup.WithContext(ctx)
 	group.Go(func() (err error) {
-		p.debian, err = b.debian(ctx, nodeRootfs)
+		debian, err = b.debian(groupCtx, nodeRootfs)
 		return err
 	})
 	group.Go(func() error {
-		all, err := b.kubernetes()
-		if err != nil {
-			return err
-		}
-		for _, step := range []struct {
-			component component
-			dir       *string
-		}{
-			{pause(), &p.pause}, {etcd(), &p.etcd}, {containerRuntime(), &p.runtime}, {all, &p.kubernetes},
-		} {
-			if *step.dir, err = b.compile(ctx, step.component); err != nil {
+		for _, c := range components {
+			dir, err := b.compile(groupCtx, c)
+			if err != nil {
 				return err
 			}
+			dirs[c.name] = dir
 		}
 		return nil
 	})
@@ -107,8 +113,10 @@ func (b *Builder) gather(ctx context.Context) (parts, error) {
 		return parts{}, err
 	}
 	kind, err := b.moduleDir(ctx, kindModule)
-	p.kind = kind
-	return p, err
+	return parts{
+		kubernetes: dirs["kubernetes"], etcd: dirs["etcd"], runtime: dirs["runtime"], pause: dirs["pause"],
+		debian: debian, kind: kind,
+	}, err
 }
 
 // moduleDir finds the sources of a module that this program is built with.

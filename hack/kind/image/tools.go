@@ -13,7 +13,11 @@ func (b *Builder) Tools(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	helmDir, err := b.compile(ctx, helm())
+	helm, err := b.helm()
+	if err != nil {
+		return "", err
+	}
+	helmDir, err := b.compile(ctx, helm)
 	if err != nil {
 		return "", err
 	}
