@@ -30,14 +30,14 @@ func New(root string) Tree {
 // virtual buses of some clouds; an error means that sysfs does not have the
 // device or has it in an unexpected form.
 func (t Tree) PCIeRoot(addr hardware.PCIAddress) (string, error) {
-	attr, err := deviceattribute.GetPCIeRootAttributeByPCIBusID(string(addr), deviceattribute.WithFSFromRoot(t.root))
-	if err == nil {
-		return *attr.Value.StringValue, nil
-	}
 	if t.underVirtualBus(addr) {
 		return "", nil
 	}
-	return "", fmt.Errorf("find PCIe root of %s under %s: %w", addr, t.root, err)
+	attr, err := deviceattribute.GetPCIeRootAttributeByPCIBusID(string(addr), deviceattribute.WithFSFromRoot(t.root))
+	if err != nil {
+		return "", fmt.Errorf("find PCIe root of %s under %s: %w", addr, t.root, err)
+	}
+	return *attr.Value.StringValue, nil
 }
 
 // underVirtualBus tells a device with a place in the device tree, but none below
