@@ -45,9 +45,9 @@ func parseOptions(name, executable string, args []string, stderr io.Writer) (opt
 	if fs.NArg() > 0 {
 		return o, fmt.Errorf("unexpected argument %q: %w", fs.Arg(0), errRefused)
 	}
-	for flag, value := range map[string]*string{"root": &o.root, "state": &o.state, "server": &o.server} {
-		if *value == "" {
-			return o, fmt.Errorf("flag --%s is required: %w", flag, errRefused)
+	for _, required := range []struct{ flag, value string }{{"root", o.root}, {"server", o.server}, {"state", o.state}} {
+		if required.value == "" {
+			return o, fmt.Errorf("flag --%s is required: %w", required.flag, errRefused)
 		}
 	}
 	if o.latencyScale < 0 {

@@ -19,7 +19,7 @@ const (
 	lastDynamic  = 511
 )
 
-// Majors are the numbers for the device nodes. They are chosen once, from those
+// Majors gives the numbers for the device nodes. They are chosen once, from those
 // that the kernel has not given to anybody, and kept in the file, because running
 // pods hold them. It fails if somebody got one of them since.
 func (h Host) Majors(file string) (serve.Majors, error) {

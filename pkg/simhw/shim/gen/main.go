@@ -2,6 +2,8 @@
 // arguments on as bytes. Sizes are asked of the C compiler.
 package main
 
+//go:generate go run . -o ../src/exports.c
+
 import (
 	"bytes"
 	"flag"

@@ -1,0 +1,139 @@
+package tree
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cleave-dra/cleave/pkg/simhw"
+	"github.com/cleave-dra/cleave/pkg/simhw/serve"
+)
+
+func put(t *testing.T, path, content string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestCheckNoHardware(t *testing.T) {
+	tests := map[string]struct {
+		files map[string]string
+		want  string
+	}{
+		"nothing":        {nil, ""},
+		"a network card": {map[string]string{"sys/bus/pci/devices/0000:01:00.0/vendor": "0x10de\n", "sys/bus/pci/devices/0000:01:00.0/class": "0x020000\n"}, ""},
+		"another GPU":    {map[string]string{"sys/bus/pci/devices/0000:01:00.0/vendor": "0x1002\n", "sys/bus/pci/devices/0000:01:00.0/class": "0x030000\n"}, ""},
+		"a real GPU":     {map[string]string{"sys/bus/pci/devices/0000:01:00.0/vendor": "0x10de\n", "sys/bus/pci/devices/0000:01:00.0/class": "0x030200\n"}, "there is a real NVIDIA GPU at 0000:01:00.0"},
+		"the driver":     {map[string]string{"proc/driver/nvidia/version": "NVRM version: 1"}, "the NVIDIA driver is loaded"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			for path, content := range tc.files {
+				put(t, filepath.Join(dir, path), content)
+			}
+			err := Host{Proc: filepath.Join(dir, "proc"), Sys: filepath.Join(dir, "sys")}.CheckNoHardware()
+			if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("got %v, want %q", err, tc.want)
+			}
+		})
+	}
+}
+
+func TestMajors(t *testing.T) {
+	dir := t.TempDir()
+	h := Host{Proc: dir}
+	file := filepath.Join(dir, "majors.json")
+	put(t, filepath.Join(dir, "devices"), "Character devices:\n  1 mem\n384 someone\n\nBlock devices:\n195 notchar\n386 notchar\n")
+	first, err := h.Majors(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(serve.Majors{GPU: 195, Capability: 385, UVM: 386}, first); diff != "" {
+		t.Errorf("majors (-want +got):\n%s", diff)
+	}
+	put(t, filepath.Join(dir, "devices"), "Character devices:\n  1 mem\n")
+	again, err := h.Majors(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(first, again); diff != "" {
+		t.Errorf("majors changed (-want +got):\n%s", diff)
+	}
+	put(t, filepath.Join(dir, "devices"), "Character devices:\n386 newcomer\n")
+	if _, err := h.Majors(file); err == nil || !strings.Contains(err.Error(), `now belongs to "newcomer"`) {
+		t.Errorf("a conflict: %v", err)
+	}
+	put(t, filepath.Join(dir, "devices"), "Character devices:\n195 nvidia\n")
+	os.Remove(file)
+	if m, err := h.Majors(file); err != nil || m.GPU != 384 {
+		t.Errorf("195 is taken: %+v, %v", m, err)
+	}
+}
+
+func TestSync(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can make device nodes (mknod)")
+	}
+	tr := Tree{Config: Config{Root: t.TempDir(), Majors: serve.Majors{GPU: 195, Capability: 384, UVM: 385}}}
+	gpu := simhw.GPUState{Minor: 1, MIGCapable: true, Instances: []simhw.InstanceState{
+		{ID: 2, Compute: []simhw.ComputeState{{ID: 0}}}, {ID: 7},
+	}}
+	full := []string{
+		"dev/nvidia-caps/nvidia-cap1", "dev/nvidia-caps/nvidia-cap156", "dev/nvidia-caps/nvidia-cap157",
+		"dev/nvidia-caps/nvidia-cap2", "dev/nvidia-caps/nvidia-cap201",
+		"proc/driver/nvidia/capabilities/gpu1/mig/gi2/access", "proc/driver/nvidia/capabilities/gpu1/mig/gi2/ci0/access",
+		"proc/driver/nvidia/capabilities/gpu1/mig/gi7/access",
+	}
+	steps := []struct {
+		name  string
+		state simhw.GPUState
+		want  []string
+	}{
+		{"made", gpu, full},
+		{"again", gpu, full},
+		{"less", simhw.GPUState{Minor: 1, MIGCapable: true, Instances: []simhw.InstanceState{{ID: 2}}},
+			[]string{"dev/nvidia-caps/nvidia-cap1", "dev/nvidia-caps/nvidia-cap156", "dev/nvidia-caps/nvidia-cap2", "proc/driver/nvidia/capabilities/gpu1/mig/gi2/access"}},
+		{"none", simhw.GPUState{Minor: 1, MIGCapable: true}, []string{"dev/nvidia-caps/nvidia-cap1", "dev/nvidia-caps/nvidia-cap2"}},
+	}
+	for _, step := range steps {
+		if err := tr.Sync(simhw.Snapshot{GPUs: []simhw.GPUState{step.state}}); err != nil {
+			t.Fatalf("%s: %v", step.name, err)
+		}
+		if diff := cmp.Diff(step.want, listFiles(t, tr.Root)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", step.name, diff)
+		}
+	}
+}
+
+func listFiles(t *testing.T, root string) []string {
+	t.Helper()
+	var out []string
+	err := filepath.WalkDir(root, func(path string, d os.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			rel, _ := filepath.Rel(root, path)
+			out = append(out, rel)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func TestMIGMinorsListsAll(t *testing.T) {
+	text := migMinors()
+	for _, line := range []string{"config 1\n", "monitor 2\n", "gpu0/gi0/access 3\n", "gpu0/gi1/ci0/access 13\n", "gpu31/gi14/ci7/access 4322\n"} {
+		if !strings.Contains(text, line) {
+			t.Errorf("no line %q", line)
+		}
+	}
+}
