@@ -34,6 +34,6 @@ func ParsePCIAddress(s string) (PCIAddress, error) {
 }
 
 // label is the address as part of a device name.
-func (a PCIAddress) label() string {
-	return strings.NewReplacer(":", "-", ".", "-").Replace(string(a))
-}
+func (a PCIAddress) label() string { return labels.Replace(string(a)) }
+
+var labels = strings.NewReplacer(":", "-", ".", "-")

@@ -41,6 +41,6 @@ func suffix(enum int) string {
 // LabelName is a profile's name as part of a device or counter name, which may
 // only hold lower-case letters, digits and dashes: "1g-10gb", "1g-10gb-plus-me",
 // "1g-24gb-no-me".
-func LabelName(profile string) string {
-	return strings.NewReplacer(".", "-", "+", "-plus-", "-", "-no-").Replace(profile)
-}
+func LabelName(profile string) string { return labels.Replace(profile) }
+
+var labels = strings.NewReplacer(".", "-", "+", "-plus-", "-", "-no-")

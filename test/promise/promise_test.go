@@ -1,0 +1,178 @@
+// Package promise tests what Cleave promises about the whole: what the scheduler
+// believes is what the hardware accepts.
+package promise
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/dynamic-resource-allocation/structured"
+	"pgregory.net/rapid"
+
+	"github.com/cleave-dra/cleave/pkg/allocate"
+	"github.com/cleave-dra/cleave/pkg/catalog"
+	cleaveslices "github.com/cleave-dra/cleave/pkg/slices"
+)
+
+// TestSchedulerAndHardwareAgree lets claims come and go at random on every server
+// of the catalogue. The scheduler's allocator decides; the simulated hardware has
+// to follow, and after every step the two have to agree, for every device that
+// there could be, on whether it could be had next.
+//
+// A failure is shrunk to the shortest sequence; rapid prints how to run it again.
+func TestSchedulerAndHardwareAgree(t *testing.T) {
+	for _, name := range catalog.Servers() {
+		server, _, err := catalog.LoadServer(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// Counters of one GPU know nothing of another: two are as good as eight.
+		server.GPUs = server.GPUs[:min(2, len(server.GPUs))]
+		t.Run(name, func(t *testing.T) { check(t, server, allocate.DefaultFeatures()) })
+	}
+	t.Run("all features", func(t *testing.T) {
+		server, _, err := catalog.LoadServer("mixed")
+		if err != nil {
+			t.Fatal(err)
+		}
+		check(t, server, allocate.AllFeatures())
+	})
+}
+
+func check(t *testing.T, server catalog.Server, features structured.Features) {
+	rapid.Check(t, func(rt *rapid.T) {
+		w := newWorld(rt, server, features)
+		rt.Repeat(map[string]func(*rapid.T){"claim": w.claim, "free": w.free})
+	})
+}
+
+// world is both sides: what is promised and what can be kept.
+type world struct {
+	machine *machine
+	state   *allocate.State
+	kinds   []kind
+	devices []string
+	claims  map[types.UID][]made
+	next    int
+}
+
+func newWorld(t *rapid.T, server catalog.Server, features structured.Features) *world {
+	m, err := newMachine(server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{machine: m, kinds: kinds(m.node), devices: m.devices(), claims: map[types.UID][]made{}}
+	resources, err := cleaveslices.Build(m.node, cleaveslices.Options{NodeName: nodeName, Partitions: true, DeviceTaints: pins(w.devices)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.state, err = allocate.New(t.Context(), allocate.Input{
+		Slices:   allocate.Published(driver, nodeName, resources),
+		Classes:  classes,
+		Features: features,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// claim allocates something at random; all that was allocated must be makeable.
+// If nothing is, the hardware must have no room either, as far as that can be
+// said of one device; for several, the search for room is the allocator's own.
+func (w *world) claim(t *rapid.T) {
+	k := rapid.SampledFrom(w.kinds).Draw(t, "kind")
+	count := rapid.SampledFrom([]int{1, 1, 1, 2, 3}).Draw(t, "count")
+	results, err := w.state.Allocate(t.Context(), node, claimKind(k.expression, count))
+	if errors.Is(err, allocate.ErrNoFit) {
+		if count == 1 {
+			w.expectNone(t, k)
+		}
+		t.Skip("nothing fits")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	uid := types.UID(fmt.Sprintf("claim-%03d", w.next))
+	w.next++
+	w.state.Hold(uid, results[0])
+	var names []string
+	for _, device := range results[0].Devices.Results {
+		d, err := w.machine.create(device.Device)
+		if err != nil {
+			t.Fatalf("%s was allocated, but cannot be made: %v", device.Device, err)
+		}
+		w.claims[uid] = append(w.claims[uid], d)
+		names = append(names, device.Device)
+	}
+	t.Logf("%s got %s", uid, strings.Join(names, ", "))
+	w.agree(t, w.claims[uid])
+}
+
+func (w *world) expectNone(t *rapid.T, k kind) {
+	names, err := k.of(w.machine.node, w.devices)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		if w.takes(t, name) {
+			t.Fatalf("nothing was allocated for %s, but %s can be made", k, name)
+		}
+	}
+}
+
+// free ends a claim at random.
+func (w *world) free(t *rapid.T) {
+	if len(w.claims) == 0 {
+		t.Skip("nothing to free")
+	}
+	var uids []types.UID
+	for uid := range w.claims {
+		uids = append(uids, uid)
+	}
+	slices.Sort(uids)
+	uid := rapid.SampledFrom(uids).Draw(t, "claim")
+	devices := w.claims[uid]
+	delete(w.claims, uid)
+	w.state.Release(uid)
+	for _, d := range devices {
+		if err := w.machine.destroy(d); err != nil {
+			t.Fatalf("free %s: %v", uid, err)
+		}
+	}
+	t.Logf("%s is gone", uid)
+	w.agree(t, devices)
+}
+
+// agree compares both sides on every device of the GPUs that were touched.
+func (w *world) agree(t *rapid.T, touched []made) {
+	for i, g := range w.machine.node.GPUs {
+		if !slices.ContainsFunc(touched, func(d made) bool { return d.gpu == i }) {
+			continue
+		}
+		for _, name := range w.devices {
+			if name != g.DeviceName() && !strings.HasPrefix(name, g.DeviceName()+"-") {
+				continue
+			}
+			_, err := w.state.Allocate(t.Context(), node, claimDevice(name))
+			if err != nil && !errors.Is(err, allocate.ErrNoFit) {
+				t.Fatal(err)
+			}
+			if allocated, makeable := err == nil, w.takes(t, name); allocated != makeable {
+				t.Fatalf("%s: the scheduler would allocate it: %v; the hardware would make it: %v", name, allocated, makeable)
+			}
+		}
+	}
+}
+
+func (w *world) takes(t *rapid.T, name string) bool {
+	ok, err := w.machine.takes(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ok
+}
