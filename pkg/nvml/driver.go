@@ -22,8 +22,9 @@ import (
 // Config says where the driver is. The zero value is a driver that is installed
 // on the machine this process sees.
 type Config struct {
-	// LibraryPath is the path of libnvidia-ml.so.1. Empty searches the usual
-	// library directories under DriverRoot at every attempt, then the loader's.
+	// LibraryPath is the path of libnvidia-ml.so.1. If empty the usual library
+	// directories under DriverRoot are searched, at every attempt until it is
+	// found; if that is "/", then those of the loader, too.
 	LibraryPath string
 	// DriverRoot is the directory under which the driver is installed; "/" if empty.
 	DriverRoot string

@@ -66,10 +66,13 @@ type library struct {
 // load opens the library itself before go-nvml does, because go-nvml does not
 // tell why an open failed and calls symbols without looking them up.
 func load(cfg Config) (*library, error) {
-	path := find(cfg)
+	path, err := find(cfg)
+	if err != nil {
+		return nil, err
+	}
 	own := dl.New(path, dl.RTLD_LAZY|dl.RTLD_GLOBAL)
 	if err := own.Open(); err != nil {
-		return nil, fmt.Errorf("%w: %w: is the driver installed under %s?", hardware.ErrDriverUnavailable, err, cfg.DriverRoot)
+		return nil, fmt.Errorf("%w: %w", hardware.ErrDriverUnavailable, err)
 	}
 	l := &library{Interface: nvml.New(nvml.WithLibraryPath(path)), path: path, own: own}
 	if missing := l.missing(required); len(missing) > 0 {
@@ -79,18 +82,23 @@ func load(cfg Config) (*library, error) {
 	return l, nil
 }
 
-// find is the path to load, or a name for the loader to search.
-func find(cfg Config) string {
+// find is the path to load, or a name for the loader to search. Under a root of
+// its own the driver is not mixed with a library from elsewhere.
+func find(cfg Config) (string, error) {
 	if cfg.LibraryPath != "" {
-		return cfg.LibraryPath
+		return cfg.LibraryPath, nil
 	}
 	for _, dir := range libraryDirs {
 		path := filepath.Join(cfg.DriverRoot, dir, soname)
 		if _, err := os.Stat(path); err == nil {
-			return path
+			return path, nil
 		}
 	}
-	return soname
+	if filepath.Clean(cfg.DriverRoot) == "/" {
+		return soname, nil
+	}
+	return "", fmt.Errorf("%w: no %s under %s (looked in %s): is the driver installed there?",
+		hardware.ErrDriverUnavailable, soname, cfg.DriverRoot, strings.Join(libraryDirs, ", "))
 }
 
 // missing filters the symbols that the library does not export.
