@@ -186,6 +186,6 @@ func freeCompute(in InstanceState, pl mig.Placement) bool {
 
 func newMIGUUID() string {
 	var b [16]byte
-	rand.Read(b[:]) // never fails, it aborts the process instead
+	_, _ = rand.Read(b[:]) // never fails, it aborts the process instead
 	return catalog.FormatUUID("MIG-", b)
 }

@@ -35,10 +35,15 @@ func newEngine(t *testing.T, server string, o Options) *Engine {
 func withMIG(t *testing.T) *Engine {
 	t.Helper()
 	e := newEngine(t, "mixed", Options{})
-	if activation, ret := e.SetMIGMode(0, true); activation != nvml.SUCCESS || ret != nvml.SUCCESS {
-		t.Fatalf("SetMIGMode: %v, %v", activation, ret)
-	}
+	enable(t, e, 0)
 	return e
+}
+
+func enable(t *testing.T, e *Engine, gpu int) {
+	t.Helper()
+	if activation, ret := e.SetMIGMode(gpu, true); activation != nvml.SUCCESS || ret != nvml.SUCCESS {
+		t.Fatalf("SetMIGMode: %d, %d", activation, ret)
+	}
 }
 
 func create(t *testing.T, e *Engine, profile, start, size int) InstanceState {
@@ -270,7 +275,7 @@ func TestComputeMode(t *testing.T) {
 	if ret := e.SetComputeMode(0, 9); ret != nvml.ERROR_INVALID_ARGUMENT {
 		t.Errorf("unknown mode: %d", ret)
 	}
-	e.SetMIGMode(0, true)
+	enable(t, e, 0)
 	if ret := e.SetComputeMode(0, nvml.COMPUTEMODE_PROHIBITED); ret != nvml.ERROR_NOT_SUPPORTED {
 		t.Errorf("set with MIG on: %d", ret)
 	}
@@ -279,7 +284,7 @@ func TestComputeMode(t *testing.T) {
 func TestStateOutlivesTheEngine(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "state.json")
 	e := newEngine(t, "mixed", Options{StateFile: file})
-	e.SetMIGMode(0, true)
+	enable(t, e, 0)
 	in := create(t, e, id2g, 2, 2)
 	if _, ret := e.CreateComputeInstance(Handle{Serial: in.Serial}, 1, nil); ret != nvml.SUCCESS {
 		t.Fatal(ret)
@@ -316,7 +321,7 @@ func TestObserverAndLatency(t *testing.T) {
 		Observe: func(s Snapshot) { seen = append(seen, s) },
 		Sleep:   func(d time.Duration) { slept = append(slept, d) },
 	})
-	e.SetMIGMode(0, true)
+	enable(t, e, 0)
 	create(t, e, id1g, 0, 1)
 	if _, ret := e.CreateGPUInstance(0, id1g, &mig.Placement{Start: 0, Size: 1}); ret == nvml.SUCCESS {
 		t.Error("made twice")
@@ -332,7 +337,7 @@ func TestObserverAndLatency(t *testing.T) {
 func TestConcurrentClients(t *testing.T) {
 	e := newEngine(t, "dgx-h100", Options{})
 	for gpu := range 2 {
-		e.SetMIGMode(gpu, true)
+		enable(t, e, gpu)
 	}
 	var wg sync.WaitGroup
 	made := make(chan InstanceState, 64)

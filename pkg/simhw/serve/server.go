@@ -49,7 +49,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		clients.Go(func() {
 			defer conn.Close()
 			// A deadline in the past ends a read that waits, not an answer.
-			stop := context.AfterFunc(ctx, func() { conn.SetReadDeadline(time.Unix(1, 0)) })
+			stop := context.AfterFunc(ctx, func() { _ = conn.SetReadDeadline(time.Unix(1, 0)) })
 			defer stop()
 			if err := s.client(ctx, conn); err != nil && ctx.Err() == nil {
 				klog.FromContext(ctx).V(2).Info("Dropped an NVML client", "err", err)

@@ -63,7 +63,7 @@ func list(lib nvml.Interface) (string, error) {
 	if ret := lib.Init(); ret != nvml.SUCCESS {
 		return "", ret
 	}
-	defer lib.Shutdown()
+	defer func() { _ = lib.Shutdown() }()
 	var b strings.Builder
 	n, ret := lib.DeviceGetCount()
 	if ret != nvml.SUCCESS {

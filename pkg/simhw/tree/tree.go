@@ -6,7 +6,6 @@ package tree
 import (
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"runtime"
 
@@ -134,10 +133,4 @@ func (t Tree) pciDevice(dir, address string, attributes map[string]string) error
 		}
 	}
 	return link(filepath.Join("../../..", dir), t.path("sys/bus/pci/devices", address))
-}
-
-// Remove takes away the device nodes, so that nothing of the simulation is left
-// that another program could take for hardware. Files stay.
-func (t Tree) Remove() error {
-	return os.RemoveAll(t.path("dev"))
 }

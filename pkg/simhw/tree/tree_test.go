@@ -72,7 +72,9 @@ func TestMajors(t *testing.T) {
 		t.Errorf("a conflict: %v", err)
 	}
 	put(t, filepath.Join(dir, "devices"), "Character devices:\n195 nvidia\n")
-	os.Remove(file)
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
 	if m, err := h.Majors(file); err != nil || m.GPU != 384 {
 		t.Errorf("195 is taken: %+v, %v", m, err)
 	}

@@ -143,7 +143,7 @@ func (n *Node) stop() {
 		}
 	case <-time.After(patience):
 		n.t.Error("the simulated node does not end; killing it")
-		n.command.Process.Kill()
+		_ = n.command.Process.Kill()
 		<-n.done
 	}
 	if log := n.log.String(); n.t.Failed() || strings.Contains(log, "DATA RACE") {

@@ -79,8 +79,10 @@ func TestDiscovery(t *testing.T) {
 		pci, ret := d.GetPciInfo()
 		check(t, "GetPciInfo", ret)
 		got := fmt.Sprint(uuid, name, minor, index, memory.Total>>20, memory2.Total>>20, major, ".", small, architecture, brand, pci.Bus)
-		bus := 0
-		fmt.Sscanf(string(w.PCI), "0000:%x", &bus)
+		var bus int
+		if _, err := fmt.Sscanf(string(w.PCI), "0000:%x", &bus); err != nil {
+			t.Fatal(err)
+		}
 		expected := fmt.Sprint(w.UUID, w.ProductName, w.Minor, i, w.MemoryMiB, w.MemoryMiB, 9, ".", 0, nvml.DeviceArchitecture(nvml.DEVICE_ARCH_HOPPER), nvml.BRAND_NVIDIA, bus)
 		if diff := cmp.Diff(expected, got); diff != "" {
 			t.Errorf("GPU %d (-want +got):\n%s", i, diff)
