@@ -74,14 +74,20 @@ func (d *Driver) Instances(_ context.Context, gpu hardware.GPUID) ([]hardware.In
 	return out, nil
 }
 
-// CreateGPUInstance makes an instance exactly at the placement.
+// CreateGPUInstance makes an instance of the profile with that NVML enum value,
+// exactly at the placement.
 func (d *Driver) CreateGPUInstance(_ context.Context, gpu hardware.GPUID, profile int, at mig.Placement) (hardware.Instance, error) {
+	what := fmt.Sprintf("create GPU instance of profile %d at %d", profile, at.Start)
 	i, err := d.find(gpu)
 	if err != nil {
 		return hardware.Instance{}, err
 	}
-	in, ret := d.engine.CreateGPUInstance(i, profile, &at)
-	return instance(in), failed(fmt.Sprintf("create GPU instance of profile %d at %d", profile, at.Start), gpu, ret)
+	p, ret := d.engine.Profile(i, profile)
+	if ret != nvml.SUCCESS {
+		return hardware.Instance{}, failed(what, gpu, ret)
+	}
+	in, ret := d.engine.CreateGPUInstance(i, p.ID, &at)
+	return instance(in), failed(what, gpu, ret)
 }
 
 // CreateComputeInstance makes the one that takes the whole GPU instance.

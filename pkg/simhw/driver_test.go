@@ -21,7 +21,7 @@ func TestDriver(t *testing.T) {
 	if err := d.SetMIGMode(ctx, gpu, true); err != nil {
 		t.Fatal(err)
 	}
-	in, err := d.CreateGPUInstance(ctx, gpu, id3g, mig.Placement{Start: 4, Size: 4})
+	in, err := d.CreateGPUInstance(ctx, gpu, mig.Profile3Slice, mig.Placement{Start: 4, Size: 4})
 	if err != nil {
 		t.Fatal(err)
 	}
