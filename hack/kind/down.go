@@ -73,7 +73,7 @@ func (a *app) purgeImages(ctx context.Context) error {
 		return nil
 	}
 	for _, repository := range []string{"cleave-node", "cleave-base"} {
-		if err := a.engine.RemoveImages(ctx, repository); err != nil {
+		if err := a.engine.RemoveImages(ctx, repository, ""); err != nil {
 			return err
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/kind/pkg/apis/config/defaults"
@@ -63,6 +64,9 @@ func (a *app) up(ctx context.Context, options cluster.Options, nodeImage string)
 		if err := a.cluster.Up(ctx, options, image); err != nil {
 			return err
 		}
+		if err := a.forget(ctx, image); err != nil {
+			return err
+		}
 		a.log.Printf("cluster %s is ready; kubectl and helm are in %s", options.Name, tools)
 		_, err = fmt.Fprintln(a.stdout, options.Kubeconfig)
 		return err
@@ -86,6 +90,19 @@ func (a *app) nodeImage(ctx context.Context, given string) (cluster.Image, error
 		return cluster.Image{}, err
 	}
 	return cluster.Image{Ref: ref, Own: true}, a.engine.LoadImage(ctx, ref, archive)
+}
+
+// forget removes node images of earlier versions of this program: each takes
+// more than a gigabyte, twice.
+func (a *app) forget(ctx context.Context, current cluster.Image) error {
+	if !current.Own {
+		return nil
+	}
+	repository, key, _ := strings.Cut(current.Ref, ":")
+	if err := a.engine.RemoveImages(ctx, repository, current.Ref); err != nil {
+		return err
+	}
+	return a.store.Keep("images", "node-", key)
 }
 
 // pullable says whether the public node image is an option. Its containerd

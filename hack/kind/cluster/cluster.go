@@ -12,7 +12,6 @@ import (
 
 	kind "sigs.k8s.io/kind/pkg/cluster"
 
-	"github.com/cleave-dra/cleave/hack/kind/command"
 	"github.com/cleave-dra/cleave/hack/kind/progress"
 	"github.com/cleave-dra/cleave/hack/kind/store"
 )
@@ -92,14 +91,14 @@ func (c *Cluster) unfit(ctx context.Context, o Options, known *record, want stri
 
 // create makes the cluster, and leaves nothing behind if that fails.
 func (c *Cluster) create(ctx context.Context, o Options, image Image, want string) error {
-	fresh := &record{Settings: want, Kubeconfig: o.Kubeconfig, OwnsNetwork: !networkExists(ctx)}
-	if old, err := readRecord(c.store, o.Name); err == nil && old != nil && old.OwnsNetwork {
-		fresh.OwnsNetwork = true
-	}
+	fresh := &record{Settings: want, Kubeconfig: o.Kubeconfig}
 	if err := os.MkdirAll(filepath.Dir(o.Kubeconfig), 0o755); err != nil {
 		return fmt.Errorf("make folder for the kubeconfig: %w", err)
 	}
 	if err := writeRecord(c.store, o.Name, fresh); err != nil {
+		return err
+	}
+	if err := c.claimNetwork(ctx); err != nil {
 		return err
 	}
 	if err := c.fill(ctx, o, image); err != nil {
@@ -179,8 +178,8 @@ func (c *Cluster) Delete(ctx context.Context, name string) error {
 	if err := removeContainers(ctx, name); err != nil {
 		return err
 	}
-	if known.OwnsNetwork {
-		removeNetwork(ctx)
+	if err := c.removeNetwork(ctx); err != nil {
+		return err
 	}
 	for _, path := range []string{known.Kubeconfig, known.Kubeconfig + ".lock"} {
 		if err := removeIfEmpty(path); err != nil {
@@ -207,9 +206,4 @@ func removeIfEmpty(path string) error {
 		return nil
 	}
 	return os.Remove(path)
-}
-
-func networkExists(ctx context.Context) bool {
-	_, err := command.Output(ctx, "docker", "network", "inspect", networkName)
-	return err == nil
 }

@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"os"
 	"strings"
 
 	"github.com/cleave-dra/cleave/hack/kind/command"
@@ -43,8 +44,28 @@ func removeContainers(ctx context.Context, cluster string) error {
 	return nil
 }
 
-// removeNetwork is best effort: Docker refuses while somebody else's cluster
-// is in the network, and that is right.
-func removeNetwork(ctx context.Context) {
-	_, _ = command.Output(ctx, "docker", "network", "rm", networkName)
+// networkMark is there if kind's network came with one of our clusters.
+func (c *Cluster) networkMark() string { return c.store.Path("clusters", "owns-network") }
+
+// claimNetwork notes whether the network that kind is about to make is new.
+func (c *Cluster) claimNetwork(ctx context.Context) error {
+	if _, err := command.Output(ctx, "docker", "network", "inspect", networkName); err == nil {
+		return nil
+	}
+	if err := os.WriteFile(c.networkMark(), nil, 0o644); err != nil {
+		return fmt.Errorf("note that Docker's network %s is ours: %w", networkName, err)
+	}
+	return nil
+}
+
+// removeNetwork removes the network if it came with one of our clusters and
+// none is left in it. Otherwise Docker refuses, and that is right.
+func (c *Cluster) removeNetwork(ctx context.Context) error {
+	if _, err := os.Stat(c.networkMark()); err != nil {
+		return nil
+	}
+	if _, err := command.Output(ctx, "docker", "network", "rm", networkName); err != nil {
+		return nil
+	}
+	return os.Remove(c.networkMark())
 }

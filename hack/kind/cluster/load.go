@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"golang.org/x/sync/errgroup"
 	"sigs.k8s.io/kind/pkg/cluster/nodes"
@@ -23,19 +24,13 @@ func (c *Cluster) Load(ctx context.Context, name string, images []string) error 
 	if len(members) == 0 {
 		return fmt.Errorf("there is no cluster %q; make it with `up`", name)
 	}
-	missing := map[nodes.Node][]string{}
+	ids := map[string]string{}
 	for _, image := range images {
-		id, err := command.Output(ctx, "docker", "image", "inspect", "--format", "{{.Id}}", image)
-		if err != nil {
+		if ids[image], err = command.Output(ctx, "docker", "image", "inspect", "--format", "{{.Id}}", image); err != nil {
 			return fmt.Errorf("find image %s in Docker: %w", image, err)
 		}
-		for _, member := range members {
-			// An error means that the node has no such image.
-			if has, err := nodeutils.ImageID(member, image); err != nil || has != id {
-				missing[member] = append(missing[member], image)
-			}
-		}
 	}
+	missing := lacking(members, ids)
 	if len(missing) == 0 {
 		c.log.Printf("all nodes have %s", strings.Join(images, ", "))
 		return nil
@@ -43,7 +38,31 @@ func (c *Cluster) Load(ctx context.Context, name string, images []string) error 
 	return c.copyImages(ctx, images, missing)
 }
 
-func (c *Cluster) copyImages(ctx context.Context, images []string, missing map[nodes.Node][]string) error {
+// lacking lists the nodes that do not have all images, by name and identity.
+func lacking(members []nodes.Node, ids map[string]string) []nodes.Node {
+	lacks := make([]bool, len(members))
+	var group sync.WaitGroup
+	for i, member := range members {
+		group.Go(func() {
+			for image, id := range ids {
+				// An error means that the node has no such image.
+				if has, err := nodeutils.ImageID(member, image); err != nil || has != id {
+					lacks[i] = true
+				}
+			}
+		})
+	}
+	group.Wait()
+	var missing []nodes.Node
+	for i, member := range members {
+		if lacks[i] {
+			missing = append(missing, member)
+		}
+	}
+	return missing
+}
+
+func (c *Cluster) copyImages(ctx context.Context, images []string, missing []nodes.Node) error {
 	defer c.log.Watch("loading "+strings.Join(images, ", ")+" into the nodes", nil)()
 	dir, err := c.store.Temp("load")
 	if err != nil {
@@ -56,7 +75,7 @@ func (c *Cluster) copyImages(ctx context.Context, images []string, missing map[n
 		return fmt.Errorf("save images: %w", err)
 	}
 	var group errgroup.Group
-	for member := range missing {
+	for _, member := range missing {
 		group.Go(func() error {
 			file, err := os.Open(archive)
 			if err != nil {

@@ -15,10 +15,9 @@ import (
 // record is what we know of a cluster that we made. It is written before the
 // first container, so a cluster without a record is somebody else's.
 type record struct {
-	Settings    string // hash of everything that shaped the cluster
-	Ready       bool   // creation went through to the end
-	Kubeconfig  string
-	OwnsNetwork bool // kind's Docker network was not there before
+	Settings   string // hash of everything that shaped the cluster
+	Ready      bool   // creation went through to the end
+	Kubeconfig string
 }
 
 // DefaultKubeconfig is where the kubeconfig goes unless told otherwise.

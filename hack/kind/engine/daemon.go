@@ -61,6 +61,9 @@ func (e *Engine) launch(ctx context.Context) (died <-chan error, err error) {
 			return nil, err
 		}
 	}
+	if err := e.remember(ctx); err != nil {
+		return nil, err
+	}
 	// The daemon refuses to start over a file of a process that died.
 	if err := os.Remove(e.pidFile()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("remove stale pid file: %w", err)

@@ -45,15 +45,19 @@ func (e *Engine) Pull(ctx context.Context, ref string) error {
 	return e.Run.Run(ctx, command.Spec{Label: "pulling " + ref, Args: []string{"docker", "pull", ref}})
 }
 
-// RemoveImages removes all images of a repository.
-func (e *Engine) RemoveImages(ctx context.Context, repository string) error {
+// RemoveImages removes the images of a repository that no container uses,
+// except one that is named.
+func (e *Engine) RemoveImages(ctx context.Context, repository, except string) error {
 	refs, err := command.Output(ctx, "docker", "images", "--format", "{{.Repository}}:{{.Tag}}", repository)
 	if err != nil {
 		return fmt.Errorf("list images: %w", err)
 	}
 	for _, ref := range strings.Fields(refs) {
+		if ref == except {
+			continue
+		}
 		if _, err := command.Output(ctx, "docker", "rmi", ref); err != nil {
-			return fmt.Errorf("remove image: %w", err)
+			e.Log.Printf("image %s stays: %v", ref, err)
 		}
 	}
 	return nil

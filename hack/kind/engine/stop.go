@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"fmt"
-	"os"
 	"strings"
 	"syscall"
 	"time"
@@ -12,7 +11,7 @@ import (
 )
 
 // Stop ends the daemon if we started it and nobody else's containers run in
-// it, waits until it is gone, and removes the bridge that it leaves behind.
+// it, waits until it is gone, and takes back what it leaves behind.
 func (e *Engine) Stop(ctx context.Context) error {
 	pid := e.ours()
 	if pid == 0 {
@@ -30,7 +29,9 @@ func (e *Engine) Stop(ctx context.Context) error {
 	if err := e.gone(ctx); err != nil {
 		return err
 	}
-	e.removeBridge(ctx)
+	if err := e.restore(ctx); err != nil {
+		e.Log.Printf("Docker is gone, but not all that it changed: %v", err)
+	}
 	return nil
 }
 
@@ -48,14 +49,4 @@ func (e *Engine) gone(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// removeBridge is best effort: a bridge without a daemon harms nobody.
-func (e *Engine) removeBridge(ctx context.Context) {
-	if _, err := os.Stat("/sys/class/net/docker0"); err != nil {
-		return
-	}
-	if _, err := command.Output(ctx, "ip", "link", "delete", "docker0"); err != nil {
-		e.Log.Printf("the network device docker0 is left over: %v", err)
-	}
 }

@@ -59,6 +59,24 @@ func (s Store) Build(ctx context.Context, kind, key string, fill func(dir string
 	return final, nil
 }
 
+// Keep removes all entries of a kind whose name starts with prefix, except the
+// one with the given key.
+func (s Store) Keep(kind, prefix, key string) error {
+	entries, err := filepath.Glob(s.Path(kind, prefix+"*"))
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		if filepath.Base(entry) == prefix+key {
+			continue
+		}
+		if err := RemoveTree(entry); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Temp makes a folder for something unfinished. It is swept by the next run if
 // this one dies.
 func (s Store) Temp(name string) (string, error) {
