@@ -95,6 +95,9 @@ func kinds(n hardware.Node) []kind {
 
 func (k kind) String() string { return k.expression }
 
+// GoString is for rapid, which reports what it has drawn as Go.
+func (k kind) GoString() string { return k.expression }
+
 // of filters the devices that the kind selects.
 func (k kind) of(n hardware.Node, names []string) ([]string, error) {
 	var out []string

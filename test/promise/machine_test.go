@@ -1,6 +1,7 @@
 package promise
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -60,12 +61,12 @@ type made struct {
 	instance *simhw.Handle
 }
 
-// errRefused is the hardware's normal no.
-type errRefused nvml.Return
+// refusedError is the hardware's normal no.
+type refusedError nvml.Return
 
-func (e errRefused) Error() string { return fmt.Sprintf("NVML return code %d", int(e)) }
+func (e refusedError) Error() string { return fmt.Sprintf("NVML return code %d", int(e)) }
 
-// create makes the device. errRefused if the hardware has no room for it.
+// create makes the device. refusedError if the hardware has no room for it.
 func (m *machine) create(name string) (made, error) {
 	d, err := m.node.Device(name)
 	if err != nil {
@@ -80,7 +81,7 @@ func (m *machine) create(name string) (made, error) {
 	case ret == nvml.SUCCESS:
 		return made{gpu: i, instance: &simhw.Handle{GPU: i, Serial: in.Serial}}, nil
 	case ret == nvml.ERROR_INSUFFICIENT_RESOURCES, ret == nvml.ERROR_NOT_SUPPORTED && m.whole[i]:
-		return made{}, errRefused(ret)
+		return made{}, refusedError(ret)
 	default:
 		return made{}, fmt.Errorf("create %s: NVML return code %d", name, ret)
 	}
@@ -90,11 +91,11 @@ func (m *machine) create(name string) (made, error) {
 // do not get the same one is nothing that hardware knows.
 func (m *machine) createWhole(i int) (made, error) {
 	if m.whole[i] {
-		return made{}, errRefused(nvml.ERROR_IN_USE)
+		return made{}, refusedError(nvml.ERROR_IN_USE)
 	}
 	if m.node.GPUs[i].MIG != nil {
 		if _, ret := m.engine.SetMIGMode(i, false); ret != nvml.SUCCESS {
-			return made{}, errRefused(ret)
+			return made{}, refusedError(ret)
 		}
 	}
 	m.whole[i] = true
@@ -121,7 +122,7 @@ func (m *machine) destroy(d made) error {
 // takes tells whether the device could be made now, by making it.
 func (m *machine) takes(name string) (bool, error) {
 	d, err := m.create(name)
-	if _, refused := err.(errRefused); refused { //nolint:errorlint // never wrapped
+	if refused := refusedError(0); errors.As(err, &refused) {
 		return false, nil
 	}
 	if err != nil {

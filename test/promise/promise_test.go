@@ -4,7 +4,9 @@ package promise
 
 import (
 	"errors"
+	"flag"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -17,6 +19,20 @@ import (
 	"github.com/cleave-dra/cleave/pkg/catalog"
 	cleaveslices "github.com/cleave-dra/cleave/pkg/slices"
 )
+
+// TestMain draws fewer sequences than rapid would, since each asks the allocator
+// thousands of times; -rapid.checks=N draws more.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	chosen := false
+	flag.Visit(func(f *flag.Flag) { chosen = chosen || f.Name == "rapid.checks" })
+	if !chosen {
+		if err := flag.Set("rapid.checks", "40"); err != nil {
+			panic(err)
+		}
+	}
+	os.Exit(m.Run())
+}
 
 // TestSchedulerAndHardwareAgree lets claims come and go at random on every server
 // of the catalogue. The scheduler's allocator decides; the simulated hardware has
