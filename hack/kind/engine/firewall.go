@@ -11,14 +11,17 @@ import (
 	"github.com/cleave-dra/cleave/hack/kind/command"
 )
 
-// before is what Docker changes in the kernel when it starts and leaves
-// changed when it stops.
+// before is what Docker changes on this host and leaves changed when it stops.
 type before struct {
+	Modules       bool   // /lib/modules, which kind mounts, was there
 	IPForward     string // /proc/sys/net/ipv4/ip_forward
 	ForwardPolicy string // of the filter table's FORWARD chain
 }
 
-const ipForward = "/proc/sys/net/ipv4/ip_forward"
+const (
+	ipForward = "/proc/sys/net/ipv4/ip_forward"
+	modules   = "/lib/modules"
+)
 
 func (e *Engine) beforeFile() string { return e.Store.Path("docker", "before.json") }
 
@@ -36,7 +39,10 @@ func (e *Engine) remember(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read the firewall: %w", err)
 	}
-	text, err := json.Marshal(before{IPForward: strings.TrimSpace(string(forward)), ForwardPolicy: forwardPolicy(rules)})
+	_, missing := os.Stat(modules)
+	text, err := json.Marshal(before{
+		Modules: missing == nil, IPForward: strings.TrimSpace(string(forward)), ForwardPolicy: forwardPolicy(rules),
+	})
 	if err != nil {
 		return fmt.Errorf("note the state before Docker: %w", err)
 	}
@@ -70,6 +76,9 @@ func (e *Engine) restore(ctx context.Context) error {
 		if _, err := command.Output(ctx, "ip", "link", "delete", "docker0"); err != nil {
 			return fmt.Errorf("remove Docker's bridge: %w", err)
 		}
+	}
+	if !state.Modules {
+		_ = os.Remove(modules) // refused if somebody put modules there meanwhile
 	}
 	return os.Remove(e.beforeFile())
 }
