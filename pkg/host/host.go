@@ -5,6 +5,7 @@ package host
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"k8s.io/klog/v2"
@@ -80,7 +81,8 @@ func (h *Host) State(ctx context.Context, node hardware.Node, gpus []hardware.PC
 func (h *Host) state(ctx context.Context, g hardware.GPU) (plan.GPUState, error) {
 	var state plan.GPUState
 	var err error
-	if state.ComputeMode, err = h.driver.ComputeMode(ctx, g.ID()); err != nil {
+	state.ComputeMode, err = h.driver.ComputeMode(ctx, g.ID())
+	if err != nil && !errors.Is(err, hardware.ErrNotSupported) {
 		return plan.GPUState{}, err
 	}
 	if g.MIG == nil {
