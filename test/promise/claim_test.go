@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	driver   = "cleave.dev"
-	nodeName = "worker-1"
+	driverName = "cleave.dev"
+	nodeName   = "worker-1"
 	// pinKey is a taint on every device with the device's name as value, so that
 	// a claim can ask for exactly one: CEL has no device names.
 	pinKey = "promise.cleave.dev/device"
@@ -66,7 +66,7 @@ type kind struct {
 // kinds are whole GPUs, each profile of the node, and sizes of memory.
 func kinds(n hardware.Node) []kind {
 	out := []kind{{
-		expression: fmt.Sprintf("device.attributes[%q].type == 'gpu'", driver),
+		expression: fmt.Sprintf("device.attributes[%q].type == 'gpu'", driverName),
 		selects:    func(d hardware.Device) bool { return d.Partition == nil },
 	}}
 	seen := map[string]bool{}
@@ -80,10 +80,10 @@ func kinds(n hardware.Node) []kind {
 			}
 			seen[p.Name] = true
 			out = append(out, kind{
-				expression: fmt.Sprintf("device.attributes[%[1]q].type == 'mig' && device.attributes[%[1]q].profile == %[2]q", driver, p.Name),
+				expression: fmt.Sprintf("device.attributes[%[1]q].type == 'mig' && device.attributes[%[1]q].profile == %[2]q", driverName, p.Name),
 				selects:    func(d hardware.Device) bool { return d.Partition != nil && d.Partition.Profile.Name == p.Name },
 			}, kind{
-				expression: fmt.Sprintf("device.attributes[%[1]q].type == 'mig' && device.capacity[%[1]q].memory.compareTo(quantity('%[2]dMi')) >= 0", driver, p.MemoryMiB),
+				expression: fmt.Sprintf("device.attributes[%[1]q].type == 'mig' && device.capacity[%[1]q].memory.compareTo(quantity('%[2]dMi')) >= 0", driverName, p.MemoryMiB),
 				selects: func(d hardware.Device) bool {
 					return d.Partition != nil && d.Partition.Profile.MemoryMiB >= p.MemoryMiB
 				},

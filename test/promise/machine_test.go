@@ -1,38 +1,49 @@
 package promise
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"slices"
-
-	"github.com/NVIDIA/go-nvml/pkg/nvml"
 
 	"github.com/cleave-dra/cleave/pkg/catalog"
 	"github.com/cleave-dra/cleave/pkg/hardware"
+	"github.com/cleave-dra/cleave/pkg/mig"
 	"github.com/cleave-dra/cleave/pkg/simhw"
 )
 
-// machine is a server's simulated GPUs as a driver uses them: with MIG mode on,
-// except where a GPU is handed out whole.
-type machine struct {
-	engine *simhw.Engine
-	node   hardware.Node
-	// whole has the GPUs that are handed out whole, by index.
-	whole map[int]bool
+// driver is what the test needs of a node's driver.
+type driver interface {
+	Node(ctx context.Context) (hardware.Node, []error, error)
+	SetMIGMode(ctx context.Context, gpu hardware.GPUID, enabled bool) error
+	CreateGPUInstance(ctx context.Context, gpu hardware.GPUID, profile int, at mig.Placement) (hardware.Instance, error)
+	DestroyGPUInstance(ctx context.Context, gpu hardware.GPUID, gpuInstance int) error
 }
 
-func newMachine(server catalog.Server) (*machine, error) {
+// machine is a server's simulated GPUs as the node plugin uses them: with MIG
+// mode on, except where a GPU is handed out whole.
+type machine struct {
+	driver driver
+	node   hardware.Node
+	// whole has the GPUs that are handed out whole.
+	whole map[hardware.PCIAddress]bool
+}
+
+func newMachine(ctx context.Context, server catalog.Server) (*machine, error) {
 	engine, err := simhw.NewEngine(server, simhw.Options{})
 	if err != nil {
 		return nil, err
 	}
-	m := &machine{engine: engine, node: server.Node(), whole: map[int]bool{}}
-	for i, g := range m.node.GPUs {
+	m := &machine{driver: simhw.NewDriver(engine), whole: map[hardware.PCIAddress]bool{}}
+	var unread []error
+	if m.node, unread, err = m.driver.Node(ctx); err != nil || len(unread) > 0 {
+		return nil, errors.Join(append(unread, err)...)
+	}
+	for _, g := range m.node.GPUs {
 		if g.MIG == nil {
 			continue
 		}
-		if _, ret := engine.SetMIGMode(i, true); ret != nvml.SUCCESS {
-			return nil, fmt.Errorf("switch MIG mode on: NVML return code %d", ret)
+		if err := m.driver.SetMIGMode(ctx, g.ID(), true); err != nil {
+			return nil, err
 		}
 	}
 	return m, nil
@@ -57,76 +68,67 @@ func (m *machine) devices() []string {
 
 // made is a device that exists; it is enough to remove it.
 type made struct {
-	gpu      int
-	instance *simhw.Handle
+	gpu hardware.GPU
+	// instance is nil for a whole GPU.
+	instance *hardware.Instance
 }
 
-// refusedError is the hardware's normal no.
-type refusedError nvml.Return
+// errNoRoom is the hardware's normal no.
+var errNoRoom = errors.New("no room")
 
-func (e refusedError) Error() string { return fmt.Sprintf("NVML return code %d", int(e)) }
-
-// create makes the device. refusedError if the hardware has no room for it.
-func (m *machine) create(name string) (made, error) {
+// create makes the device; errNoRoom if the hardware cannot now.
+func (m *machine) create(ctx context.Context, name string) (made, error) {
 	d, err := m.node.Device(name)
 	if err != nil {
 		return made{}, err
 	}
-	i := slices.IndexFunc(m.node.GPUs, func(g hardware.GPU) bool { return g.PCI == d.GPU.PCI })
 	if d.Partition == nil {
-		return m.createWhole(i)
+		return m.createWhole(ctx, d.GPU)
 	}
-	in, ret := m.engine.CreateGPUInstance(i, d.Partition.Profile.ID, &d.Partition.Placement)
-	switch {
-	case ret == nvml.SUCCESS:
-		return made{gpu: i, instance: &simhw.Handle{GPU: i, Serial: in.Serial}}, nil
-	case ret == nvml.ERROR_INSUFFICIENT_RESOURCES, ret == nvml.ERROR_NOT_SUPPORTED && m.whole[i]:
-		return made{}, refusedError(ret)
-	default:
-		return made{}, fmt.Errorf("create %s: NVML return code %d", name, ret)
+	in, err := m.driver.CreateGPUInstance(ctx, d.GPU.ID(), d.Partition.Profile.Enum, d.Partition.Placement)
+	// MIG mode is off while the GPU is handed out whole.
+	if errors.Is(err, hardware.ErrInsufficientResources) || errors.Is(err, hardware.ErrNotSupported) && m.whole[d.GPU.PCI] {
+		return made{}, fmt.Errorf("create %s: %w: %w", name, errNoRoom, err)
 	}
+	return made{gpu: d.GPU, instance: &in}, err
 }
 
 // createWhole hands out a whole GPU, which MIG mode has to be off for. That two
 // do not get the same one is nothing that hardware knows.
-func (m *machine) createWhole(i int) (made, error) {
-	if m.whole[i] {
-		return made{}, refusedError(nvml.ERROR_IN_USE)
+func (m *machine) createWhole(ctx context.Context, g hardware.GPU) (made, error) {
+	if m.whole[g.PCI] {
+		return made{}, fmt.Errorf("hand out %s: %w", g.DeviceName(), errNoRoom)
 	}
-	if m.node.GPUs[i].MIG != nil {
-		if _, ret := m.engine.SetMIGMode(i, false); ret != nvml.SUCCESS {
-			return made{}, refusedError(ret)
+	if g.MIG != nil {
+		if err := m.driver.SetMIGMode(ctx, g.ID(), false); errors.Is(err, hardware.ErrInUse) {
+			return made{}, fmt.Errorf("hand out %s: %w: %w", g.DeviceName(), errNoRoom, err)
+		} else if err != nil {
+			return made{}, err
 		}
 	}
-	m.whole[i] = true
-	return made{gpu: i}, nil
+	m.whole[g.PCI] = true
+	return made{gpu: g}, nil
 }
 
-func (m *machine) destroy(d made) error {
+func (m *machine) destroy(ctx context.Context, d made) error {
 	if d.instance != nil {
-		if ret := m.engine.DestroyGPUInstance(*d.instance); ret != nvml.SUCCESS {
-			return fmt.Errorf("destroy GPU instance: NVML return code %d", ret)
-		}
+		return m.driver.DestroyGPUInstance(ctx, d.gpu.ID(), d.instance.ID)
+	}
+	delete(m.whole, d.gpu.PCI)
+	if d.gpu.MIG == nil {
 		return nil
 	}
-	delete(m.whole, d.gpu)
-	if m.node.GPUs[d.gpu].MIG == nil {
-		return nil
-	}
-	if _, ret := m.engine.SetMIGMode(d.gpu, true); ret != nvml.SUCCESS {
-		return fmt.Errorf("switch MIG mode on: NVML return code %d", ret)
-	}
-	return nil
+	return m.driver.SetMIGMode(ctx, d.gpu.ID(), true)
 }
 
 // takes tells whether the device could be made now, by making it.
-func (m *machine) takes(name string) (bool, error) {
-	d, err := m.create(name)
-	if refused := refusedError(0); errors.As(err, &refused) {
+func (m *machine) takes(ctx context.Context, name string) (bool, error) {
+	d, err := m.create(ctx, name)
+	if errors.Is(err, errNoRoom) {
 		return false, nil
 	}
 	if err != nil {
 		return false, err
 	}
-	return true, m.destroy(d)
+	return true, m.destroy(ctx, d)
 }

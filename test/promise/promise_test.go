@@ -77,7 +77,7 @@ type world struct {
 }
 
 func newWorld(t *rapid.T, server catalog.Server, features structured.Features) *world {
-	m, err := newMachine(server)
+	m, err := newMachine(t.Context(), server)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +87,7 @@ func newWorld(t *rapid.T, server catalog.Server, features structured.Features) *
 		t.Fatal(err)
 	}
 	w.state, err = allocate.New(t.Context(), allocate.Input{
-		Slices:   allocate.Published(driver, nodeName, resources),
+		Slices:   allocate.Published(driverName, nodeName, resources),
 		Classes:  classes,
 		Features: features,
 	})
@@ -118,7 +118,7 @@ func (w *world) claim(t *rapid.T) {
 	w.state.Hold(uid, results[0])
 	var names []string
 	for _, device := range results[0].Devices.Results {
-		d, err := w.machine.create(device.Device)
+		d, err := w.machine.create(t.Context(), device.Device)
 		if err != nil {
 			t.Fatalf("%s was allocated, but cannot be made: %v", device.Device, err)
 		}
@@ -156,7 +156,7 @@ func (w *world) free(t *rapid.T) {
 	delete(w.claims, uid)
 	w.state.Release(uid)
 	for _, d := range devices {
-		if err := w.machine.destroy(d); err != nil {
+		if err := w.machine.destroy(t.Context(), d); err != nil {
 			t.Fatalf("free %s: %v", uid, err)
 		}
 	}
@@ -166,8 +166,8 @@ func (w *world) free(t *rapid.T) {
 
 // agree compares both sides on every device of the GPUs that were touched.
 func (w *world) agree(t *rapid.T, touched []made) {
-	for i, g := range w.machine.node.GPUs {
-		if !slices.ContainsFunc(touched, func(d made) bool { return d.gpu == i }) {
+	for _, g := range w.machine.node.GPUs {
+		if !slices.ContainsFunc(touched, func(d made) bool { return d.gpu.PCI == g.PCI }) {
 			continue
 		}
 		for _, name := range w.devices {
@@ -186,7 +186,7 @@ func (w *world) agree(t *rapid.T, touched []made) {
 }
 
 func (w *world) takes(t *rapid.T, name string) bool {
-	ok, err := w.machine.takes(name)
+	ok, err := w.machine.takes(t.Context(), name)
 	if err != nil {
 		t.Fatal(err)
 	}
