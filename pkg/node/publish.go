@@ -61,7 +61,7 @@ func (p *Plugin) publish(ctx context.Context) error {
 	}
 	node := p.model.update(found)
 	p.deps.Metrics.GPUs(len(node.GPUs))
-	resources, err := slices.Build(node, slices.Options{NodeName: p.cfg.NodeName, Partitions: p.partitions.Load()})
+	resources, err := slices.Build(node, p.pool())
 	if err != nil {
 		return fmt.Errorf("build ResourceSlices (the last good ones stay): %w", err)
 	}
@@ -71,6 +71,22 @@ func (p *Plugin) publish(ctx context.Context) error {
 		return fmt.Errorf("publish ResourceSlices: %w", err)
 	}
 	return nil
+}
+
+// pool is what shapes the pool besides the hardware. What claims hold must stay
+// in it; where the API server drops counters, slices go all the same, because
+// there nothing keeps the scheduler from giving overlapping ones away.
+func (p *Plugin) pool() slices.Options {
+	opts := slices.Options{NodeName: p.cfg.NodeName, Partitions: p.partitions.Load()}
+	if opts.Partitions {
+		records, _ := p.deps.Journal.All() // those that cannot be read are said at start
+		for _, rec := range records {
+			for _, d := range rec.Plan.Devices {
+				opts.Held = append(opts.Held, d.Name)
+			}
+		}
+	}
+	return opts
 }
 
 // pause waits for a wake-up, debounced, or for d; false means that ctx is done.
