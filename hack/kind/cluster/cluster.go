@@ -53,7 +53,7 @@ func (c *Cluster) Up(ctx context.Context, o Options, image Image) error {
 		reason := c.unfit(ctx, o, known, want, containers)
 		if reason == nil {
 			c.log.Printf("cluster %s is there and healthy", o.Name)
-			return c.kind.ExportKubeConfig(o.Name, o.Kubeconfig, false)
+			return c.reuse(ctx, o, image)
 		}
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -64,6 +64,16 @@ func (c *Cluster) Up(ctx context.Context, o Options, image Image) error {
 		}
 	}
 	return c.create(ctx, o, image, want)
+}
+
+// reuse brings up to date what may have changed since the cluster was made.
+func (c *Cluster) reuse(ctx context.Context, o Options, image Image) error {
+	if image.Own {
+		if err := c.connect(ctx, o); err != nil {
+			return err
+		}
+	}
+	return c.kind.ExportKubeConfig(o.Name, o.Kubeconfig, false)
 }
 
 // unfit says why a cluster cannot be used as it is, or nil.

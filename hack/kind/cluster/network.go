@@ -21,8 +21,11 @@ const (
 	scriptPath = "/kind/cleave-network.sh" // run by cleave-network.service after a restart
 )
 
-// connect gives every node its pod network and routes to the pods of the
-// others.
+// connect gives every node routes to the pods of the others, and its own pod
+// network if it has none yet.
+//
+// It runs on clusters that are there, too: when Docker restarts, the nodes may
+// come back with each other's addresses.
 func (c *Cluster) connect(ctx context.Context, o Options) error {
 	defer c.log.Watch("connecting the nodes' pod networks", nil)()
 	var members []node
@@ -77,6 +80,9 @@ func install(ctx context.Context, container nodes.Node, member node, members []n
 	}
 	if err := container.CommandContext(ctx, "sh", scriptPath).Run(); err != nil {
 		return fmt.Errorf("set routes of %s: %w", name, err)
+	}
+	if container.CommandContext(ctx, "test", "-s", cniPath).Run() == nil {
+		return nil // pods may be using it, and a node's pod network never changes
 	}
 	// Last, because with this file the node turns Ready.
 	if err := nodeutils.WriteFile(container, cniPath, conflist); err != nil {

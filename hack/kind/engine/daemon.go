@@ -39,7 +39,10 @@ func (e *Engine) start(ctx context.Context) error {
 		return fmt.Errorf("make folder for Docker's files: %w", err)
 	}
 	if e.ours() != 0 {
-		return e.await(ctx, nil) // it is starting, or stuck
+		// It is there but does not answer: it is either starting or stopping.
+		if err := e.await(ctx, nil); !errors.Is(err, errEnded) {
+			return err
+		}
 	}
 	died, err := e.launch(ctx)
 	if err != nil {
@@ -86,7 +89,8 @@ func (e *Engine) launch(ctx context.Context) (died <-chan error, err error) {
 	return ended, nil
 }
 
-// await returns once the daemon answers, or explains why it does not.
+// await returns once the daemon answers, or explains why it does not. Without a
+// channel it watches a daemon that an earlier run has started.
 func (e *Engine) await(ctx context.Context, died <-chan error) error {
 	const patience = 90 * time.Second
 	defer e.Log.Watch("starting Docker", nil)()
@@ -99,6 +103,9 @@ func (e *Engine) await(ctx context.Context, died <-chan error) error {
 		if err == nil {
 			return nil
 		}
+		if died == nil && e.ours() == 0 {
+			return errEnded
+		}
 		select {
 		case <-ctx.Done():
 			return e.explain(errors.Join(context.Cause(ctx), err))
@@ -109,7 +116,7 @@ func (e *Engine) await(ctx context.Context, died <-chan error) error {
 	}
 }
 
-var errEnded = errors.New("it ended at once")
+var errEnded = errors.New("the daemon ended")
 
 func (e *Engine) explain(err error) error {
 	return fmt.Errorf("start Docker: %w\nThe end of its log (all of it is in %s):\n%s",
