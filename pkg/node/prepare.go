@@ -144,7 +144,8 @@ func (p *Plugin) prepared(rec journal.Record, cdiDevices []string) []journal.Pre
 	for i, d := range rec.Plan.Devices {
 		out = append(out, journal.PreparedDevice{
 			Requests: []string{d.Request}, Pool: d.Pool, Device: d.Name,
-			CDIDevices: cdiDevices[i : i+1],
+			// A slice of its own: the kubelet library appends to it.
+			CDIDevices: []string{cdiDevices[i]},
 			Attributes: p.model.attributes(d, rec.Plan.Made(rec.Results, i)),
 		})
 	}
