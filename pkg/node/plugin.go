@@ -75,7 +75,8 @@ func (p *Plugin) Run(ctx context.Context) error {
 	ctx, p.fail = context.WithCancelCause(ctx)
 	defer p.fail(nil)
 	begun := p.inventory(ctx)
-	if err := p.ready.watch(ctx, p.deps.Kube, p.cfg.DriverName, p.cfg.NodeName, p.poke); err != nil {
+	watch, err := p.ready.watch(p.deps.Kube, p.cfg.DriverName, p.cfg.NodeName, p.poke)
+	if err != nil {
 		return err
 	}
 	helper, err := kubeletplugin.Start(ctx, p, p.options()...)
@@ -84,6 +85,7 @@ func (p *Plugin) Run(ctx context.Context) error {
 	}
 	p.helper = helper
 	var wg sync.WaitGroup
+	wg.Go(func() { watch(ctx) })
 	wg.Go(func() { p.publishing(ctx) })
 	wg.Go(func() { p.recovering(ctx, begun) })
 	<-ctx.Done()

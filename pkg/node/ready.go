@@ -5,13 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/client-go/informers"
+	resourceinformers "k8s.io/client-go/informers/resource/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/dynamic-resource-allocation/resourceslice"
@@ -126,27 +125,27 @@ func complete(live []*resourceapi.ResourceSlice, want resourceslice.Pool) bool {
 	return true
 }
 
-// watch follows this node's slices. A deleted one wakes the publisher, which
-// then writes it again at once; the library alone would take half a minute.
-func (r *readiness) watch(ctx context.Context, kube kubernetes.Interface, driverName, nodeName string, deleted func()) error {
+// watch prepares to follow this node's slices; run does it until its context is
+// done. A deleted slice wakes the publisher, which then writes it again at once;
+// the library alone would take half a minute.
+func (r *readiness) watch(kube kubernetes.Interface, driverName, nodeName string, deleted func()) (run func(context.Context), err error) {
 	selector := fields.Set{
 		resourceapi.ResourceSliceSelectorDriver:   driverName,
 		resourceapi.ResourceSliceSelectorNodeName: nodeName,
 	}.AsSelector().String()
-	factory := informers.NewSharedInformerFactoryWithOptions(kube, 10*time.Minute,
-		informers.WithTweakListOptions(func(o *metav1.ListOptions) { o.FieldSelector = selector }))
-	informer := factory.Resource().V1().ResourceSlices().Informer()
+	// Not from client-go's factory: that would link the informers of every API.
+	informer := resourceinformers.NewFilteredResourceSliceInformer(kube, 0, cache.Indexers{},
+		func(o *metav1.ListOptions) { o.FieldSelector = selector })
 	r.mu.Lock()
 	r.live = informer.GetStore()
 	r.mu.Unlock()
-	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+	_, err = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(any) { r.changed() },
 		UpdateFunc: func(_, _ any) { r.changed() },
 		DeleteFunc: func(any) { deleted() },
 	})
 	if err != nil {
-		return fmt.Errorf("watch ResourceSlices: %w", err)
+		return nil, fmt.Errorf("watch ResourceSlices: %w", err)
 	}
-	factory.StartWithContext(ctx)
-	return nil
+	return informer.RunWithContext, nil
 }
