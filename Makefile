@@ -26,7 +26,7 @@ HOOK          := $(TOOLS)/nvidia-cdi-hook-$(shell sed -n 's|.*/nvidia-container-
 # Symbols of NVML are bound when they are called, since the library comes with the
 # driver; some distributions make gcc bind all of them at start.
 LDFLAGS := -extldflags=-Wl,-z,lazy
-GO_TEST := go test -race -ldflags='$(LDFLAGS)'
+GO_TEST := go test -race -timeout=20m -ldflags='$(LDFLAGS)'
 # Recipes that need the cluster start with this.
 WITH_CLUSTER = KUBECONFIG="$$($(KIND) kubeconfig)"; tools="$$($(KIND) tools)"; export KUBECONFIG PATH="$$tools:$$PATH";
 
@@ -49,7 +49,7 @@ test: ## Run all tests that need no cluster, with the race detector
 
 .PHONY: e2e
 e2e: install ## Run the end-to-end tests on a kind cluster
-	$(WITH_CLUSTER) $(GO_TEST) -tags=e2e -count=1 -timeout=30m -v -run='$(RUN)' ./test/e2e/...
+	$(WITH_CLUSTER) $(GO_TEST) -tags=e2e -count=1 -v -run='$(RUN)' ./test/e2e/...
 
 .PHONY: soak
 soak: install ## Run the long tests on a kind cluster
@@ -85,8 +85,7 @@ lint: $(GOLANGCI_LINT) $(LOGCHECK) ## Run golangci-lint (floors, errors, style) 
 
 .PHONY: binaries
 binaries: $(HOOK) ## Build what runs on nodes, into bin/
-	go build -trimpath -o $(BIN)/cleave-node -ldflags="-s -w -X main.version=$(VERSION) $(LDFLAGS)" ./cmd/cleave-node
-	go build -trimpath -o $(BIN)/cleave-simhw -ldflags="-s -w -X main.version=$(VERSION) $(LDFLAGS)" ./cmd/cleave-simhw
+	go build -o $(BIN)/ -ldflags="-s -w -X main.version=$(VERSION) $(LDFLAGS)" ./cmd/...
 	pkg/simhw/shim/build.sh $(BIN)/shim
 	cp $(HOOK) $(BIN)/nvidia-cdi-hook
 
@@ -105,7 +104,8 @@ cluster: $(KIND) ## Bring up the kind cluster only
 
 .PHONY: install
 install: cluster image ## Bring up the cluster and install Cleave in it
-	$(KIND) load $(REGISTRY)/cleave:$(VERSION) $(REGISTRY)/cleave-simhw:$(VERSION)
+	$(KIND) base-image >/dev/null # the pods of demo and tests run it
+	$(KIND) load cleave-base:latest $(REGISTRY)/cleave:$(VERSION) $(REGISTRY)/cleave-simhw:$(VERSION)
 	images="$$(docker image inspect --format='{{.Id}}' $(REGISTRY)/cleave:$(VERSION) $(REGISTRY)/cleave-simhw:$(VERSION) | paste -sd' ')"; \
 	$(WITH_CLUSTER) helm upgrade --install cleave deployments/helm/cleave \
 		--namespace=$(NAMESPACE) --create-namespace --values=deployments/helm/kind.yaml \
@@ -126,7 +126,7 @@ $(HOOK): flags = -tags=netgo,osusergo -ldflags='-s -w -extldflags=-static'
 $(GOLANGCI_LINT) $(LOGCHECK) $(HOOK):
 	@mkdir -p $(@D)
 	dir=$$(mktemp -d $@.XXXXXX); \
-	GOBIN=$$dir go install -trimpath $(flags) $(package)@v$(lastword $(subst -v, ,$@)); \
+	GOBIN=$$dir go install $(flags) $(package)@v$(lastword $(subst -v, ,$@)); \
 	mv $$dir/* $@; rmdir $$dir
 
 .PHONY: help
