@@ -58,6 +58,9 @@ func (a *app) down(ctx context.Context, purge bool) error {
 			return err
 		}
 	}
+	if err := a.engine.RestoreLimits(); err != nil {
+		return err
+	}
 	if err := a.engine.Stop(ctx); err != nil {
 		return err
 	}

@@ -53,6 +53,9 @@ func (a *app) up(ctx context.Context, options cluster.Options, nodeImage string)
 		if err := a.engine.Ensure(ctx); err != nil {
 			return err
 		}
+		if err := a.engine.RaiseLimits(); err != nil {
+			return err
+		}
 		image, err := a.nodeImage(ctx, nodeImage)
 		if err != nil {
 			return err

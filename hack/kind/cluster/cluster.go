@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -53,7 +54,7 @@ func (c *Cluster) Up(ctx context.Context, o Options, image Image) error {
 		reason := c.unfit(ctx, o, known, want, containers)
 		if reason == nil {
 			c.log.Printf("cluster %s is there and healthy", o.Name)
-			return c.reuse(ctx, o, image)
+			return c.reuse(ctx, o, image, known)
 		}
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -67,9 +68,15 @@ func (c *Cluster) Up(ctx context.Context, o Options, image Image) error {
 }
 
 // reuse brings up to date what may have changed since the cluster was made.
-func (c *Cluster) reuse(ctx context.Context, o Options, image Image) error {
+func (c *Cluster) reuse(ctx context.Context, o Options, image Image, known *record) error {
 	if image.Own {
 		if err := c.connect(ctx, o); err != nil {
+			return err
+		}
+	}
+	if !slices.Contains(known.kubeconfigs(), o.Kubeconfig) {
+		known.Others = append(known.Others, o.Kubeconfig)
+		if err := writeRecord(c.store, o.Name, known); err != nil {
 			return err
 		}
 	}
@@ -182,19 +189,19 @@ func (c *Cluster) Delete(ctx context.Context, name string) error {
 	if err != nil || known == nil {
 		return err
 	}
-	if err := c.kind.Delete(name, known.Kubeconfig); err != nil {
-		return fmt.Errorf("delete cluster %s: %w", name, err)
+	for _, path := range known.kubeconfigs() { // without nodes kind still cleans the kubeconfig
+		if err := c.kind.Delete(name, path); err != nil {
+			return fmt.Errorf("delete cluster %s: %w", name, err)
+		}
+		if err := errors.Join(removeIfEmpty(path), removeIfEmpty(path+".lock")); err != nil {
+			return err
+		}
 	}
 	if err := removeContainers(ctx, name); err != nil {
 		return err
 	}
 	if err := c.removeNetwork(ctx); err != nil {
 		return err
-	}
-	for _, path := range []string{known.Kubeconfig, known.Kubeconfig + ".lock"} {
-		if err := removeIfEmpty(path); err != nil {
-			return err
-		}
 	}
 	if err := os.Remove(recordPath(c.store, name)); err != nil {
 		return fmt.Errorf("forget cluster %s: %w", name, err)

@@ -18,7 +18,11 @@ type record struct {
 	Settings   string // hash of everything that shaped the cluster
 	Ready      bool   // creation went through to the end
 	Kubeconfig string
+	Others     []string // kubeconfigs that later runs asked for
 }
+
+// kubeconfigs are all files that the cluster was written into.
+func (r *record) kubeconfigs() []string { return append([]string{r.Kubeconfig}, r.Others...) }
 
 // DefaultKubeconfig is where the kubeconfig goes unless told otherwise.
 func DefaultKubeconfig(s store.Store, name string) string {
