@@ -49,8 +49,11 @@ func scenarios() []scenario {
 	}
 }
 
+// namespacePrefix is what the names of all scenarios' namespaces begin with.
+const namespacePrefix = "cleave-demo-"
+
 // namespace is the scenario's own.
-func (s scenario) namespace() string { return "cleave-demo-" + s.name }
+func (s scenario) namespace() string { return namespacePrefix + s.name }
 
 // choose picks scenarios by name or number, counted from 1, in their own order.
 func choose(all []scenario, wanted []string) ([]scenario, error) {

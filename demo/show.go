@@ -4,7 +4,10 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"strings"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/cleave-dra/cleave/test/testkit/cluster"
 )
@@ -22,6 +25,9 @@ type show struct {
 // run plays the scenarios in order and stops at the first that fails, whose
 // namespace is left for a look.
 func (s *show) run(ctx context.Context, scenarios []scenario) error {
+	if err := s.clear(ctx); err != nil {
+		return err
+	}
 	if err := s.waitForDevices(ctx); err != nil {
 		return err
 	}
@@ -44,6 +50,25 @@ func (s *show) run(ctx context.Context, scenarios []scenario) error {
 		return fmt.Errorf("print the table: %w", err)
 	}
 	s.hint(scenarios)
+	return nil
+}
+
+// clear removes what an earlier run has left, whose pods may hold the GPUs that are
+// wanted now.
+func (s *show) clear(ctx context.Context) error {
+	list, err := s.cluster.Client.CoreV1().Namespaces().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return fmt.Errorf("list namespaces: %w", err)
+	}
+	for _, ns := range list.Items {
+		if !strings.HasPrefix(ns.Name, namespacePrefix) {
+			continue
+		}
+		fmt.Fprintf(s.out, "removing namespace %s of an earlier run\n", ns.Name)
+		if err := s.cluster.DeleteNamespace(ctx, ns.Name, s.timeout); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -53,9 +54,11 @@ func (c *Cluster) DeleteNamespace(ctx context.Context, name string, timeout time
 }
 
 // transient drops the errors that a wait goes on after: the object is not there
-// (yet), or the API server is busy for a moment.
+// (yet), the API server is busy for a moment, or the wait is over, which whoever
+// waits says better.
 func transient(err error) error {
-	if apierrors.IsNotFound(err) || apierrors.IsServerTimeout(err) || apierrors.IsTooManyRequests(err) || apierrors.IsTimeout(err) {
+	if apierrors.IsNotFound(err) || apierrors.IsServerTimeout(err) || apierrors.IsTooManyRequests(err) || apierrors.IsTimeout(err) ||
+		errors.Is(err, context.DeadlineExceeded) {
 		return nil
 	}
 	return err

@@ -54,7 +54,7 @@ func (c *Cluster) WaitPod(
 		return reached(p)
 	})
 	if err != nil {
-		return nil, fmt.Errorf("wait until pod %s/%s is %s: %w\n%s", namespace, name, what, err, c.Explain(ctx, namespace, name))
+		return nil, fmt.Errorf("wait up to %s until pod %s/%s is %s: %w\n%s", timeout, namespace, name, what, err, c.Explain(ctx, namespace, name))
 	}
 	return pod, nil
 }
@@ -70,7 +70,7 @@ func (c *Cluster) WaitGone(ctx context.Context, namespace, name string, uid type
 		return false, transient(err)
 	})
 	if err != nil {
-		return fmt.Errorf("wait until pod %s/%s is gone: %w\n%s", namespace, name, err, c.Explain(ctx, namespace, name))
+		return fmt.Errorf("wait up to %s until pod %s/%s is gone: %w\n%s", timeout, namespace, name, err, c.Explain(ctx, namespace, name))
 	}
 	return nil
 }
