@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cleave-dra/cleave/hack/kind/cluster"
+	"github.com/cleave-dra/cleave/hack/kind/engine"
 )
 
 func newLoad(a *app) *cobra.Command {
@@ -39,18 +40,41 @@ func (a *app) baseImage(ctx context.Context) error {
 	if err := a.engine.Ensure(ctx); err != nil {
 		return err
 	}
-	ref, archive, err := a.builder.Base(ctx)
+	ref, err := a.pulledBase(ctx)
 	if err != nil {
 		return err
 	}
-	if err := a.engine.LoadImage(ctx, ref, archive); err != nil {
-		return err
+	if ref == "" {
+		if ref, err = a.builtBase(ctx); err != nil {
+			return err
+		}
 	}
 	if err := a.engine.Tag(ctx, ref, baseTag); err != nil {
 		return fmt.Errorf("tag base image: %w", err)
 	}
 	_, err = fmt.Fprintln(a.stdout, ref)
 	return err
+}
+
+// pulledBase returns no name where Docker Hub does not give us the image.
+func (a *app) pulledBase(ctx context.Context) (string, error) {
+	const public, ref = "debian:bookworm-slim", "cleave-base:bookworm-slim"
+	if !engine.RegistryReachable(ctx) {
+		return "", ctx.Err()
+	}
+	if err := a.engine.Pull(ctx, public); err != nil {
+		a.log.Printf("cannot pull %s, so the base image is built here: %v", public, err)
+		return "", ctx.Err()
+	}
+	return ref, a.engine.Tag(ctx, public, ref)
+}
+
+func (a *app) builtBase(ctx context.Context) (string, error) {
+	ref, archive, err := a.builder.Base(ctx)
+	if err != nil {
+		return "", err
+	}
+	return ref, a.engine.LoadImage(ctx, ref, archive)
 }
 
 func newTools(a *app) *cobra.Command {

