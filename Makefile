@@ -7,6 +7,7 @@ SHELL := bash
 .DEFAULT_GOAL := help
 
 VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+VERSION   := $(VERSION)# asked once, though commits may come meanwhile
 REGISTRY  ?= ghcr.io/cleave-dra
 NAMESPACE ?= cleave-system
 # BASE_IMAGE of our images, which must be as new as this machine (glibc). Empty: one
