@@ -11,7 +11,7 @@ func wholeGPU(ctx context.Context, s *stage) error {
 	if err := s.apply(ctx, "01-whole-gpu.yaml"); err != nil {
 		return err
 	}
-	_, seen, err := s.ready(ctx, "whole-gpu")
+	seen, err := s.ready(ctx, "whole-gpu")
 	if err != nil {
 		return err
 	}
@@ -23,7 +23,7 @@ func sharedClaim(ctx context.Context, s *stage) error {
 		return err
 	}
 	// That each container sees its own GPU only is checked by ready.
-	_, seen, err := s.ready(ctx, "shared-claim")
+	seen, err := s.ready(ctx, "shared-claim")
 	if err != nil {
 		return err
 	}

@@ -15,7 +15,7 @@ func migProfile(ctx context.Context, s *stage) error {
 	if err := s.apply(ctx, "03-mig-profile.yaml"); err != nil {
 		return err
 	}
-	_, seen, err := s.ready(ctx, "mig-profile")
+	seen, err := s.ready(ctx, "mig-profile")
 	if err != nil {
 		return err
 	}
@@ -26,7 +26,7 @@ func migMemory(ctx context.Context, s *stage) error {
 	if err := s.apply(ctx, "04-mig-memory.yaml"); err != nil {
 		return err
 	}
-	_, seen, err := s.ready(ctx, "mig-memory")
+	seen, err := s.ready(ctx, "mig-memory")
 	if err != nil {
 		return err
 	}
@@ -60,7 +60,7 @@ func sevenThenOne(ctx context.Context, s *stage) error {
 		return fmt.Errorf("delete deployment seven: %w", err)
 	}
 	s.say("deleted deployment seven")
-	_, seen, err := s.ready(ctx, "all-of-it")
+	seen, err := s.ready(ctx, "all-of-it")
 	if err != nil {
 		return err
 	}
@@ -75,7 +75,7 @@ func (s *stage) sevenShare(ctx context.Context) error {
 	}
 	gpus, uuids := map[string]bool{}, map[string]bool{}
 	for _, pod := range pods {
-		_, seen, err := s.ready(ctx, pod)
+		seen, err := s.ready(ctx, pod)
 		if err != nil {
 			return err
 		}

@@ -48,16 +48,16 @@ func (s *stage) apply(ctx context.Context, file string) error {
 }
 
 // ready waits for a pod and looks into each of its containers.
-func (s *stage) ready(ctx context.Context, name string) (*corev1.Pod, []cluster.Seen, error) {
+func (s *stage) ready(ctx context.Context, name string) ([]cluster.Seen, error) {
 	pod, err := s.cluster.WaitReady(ctx, s.namespace, name, s.timeout)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	var all []cluster.Seen
 	for _, c := range pod.Spec.Containers {
 		seen, err := s.cluster.Look(ctx, pod, c.Name)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		for _, d := range seen {
 			s.say("%s has %s of %s, and nvidia-smi -L lists it and nothing else", label(pod, c.Name), d.Device.Name, d.Node)
@@ -65,7 +65,7 @@ func (s *stage) ready(ctx context.Context, name string) (*corev1.Pod, []cluster.
 		}
 		all = append(all, seen...)
 	}
-	return pod, all, nil
+	return all, nil
 }
 
 // label names a container as short as possible.

@@ -74,7 +74,7 @@ func TestServerNode(t *testing.T) {
 }
 
 func TestUUIDs(t *testing.T) {
-	if UUID("a", 0) != UUID("a", 0) {
+	if first, again := UUID("a", 0), UUID("a", 0); first != again {
 		t.Error("the UUID changes from call to call")
 	}
 	if UUID("a", 0) == UUID("a", 1) || UUID("a", 0) == UUID("b", 0) {

@@ -245,7 +245,7 @@ func failed(what string, gpu hardware.GPUID, ret nvml.Return) error {
 		nvml.ERROR_RESET_REQUIRED:         hardware.ErrResetRequired,
 	}[ret]
 	if !ok {
-		return fmt.Errorf("%s on GPU %s: NVML return code %d", what, gpu, ret)
+		return fmt.Errorf("%s on GPU %s: %w", what, gpu, ret)
 	}
 	return fmt.Errorf("%s on GPU %s: %w", what, gpu, sentinel)
 }

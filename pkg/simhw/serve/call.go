@@ -145,9 +145,9 @@ func (c *call) device(i int) (device, nvml.Return) {
 	return d, nvml.SUCCESS
 }
 
-// gpuOnly is device for calls that do not take MIG devices.
-func (c *call) gpuOnly(i int) (device, nvml.Return) {
-	d, ret := c.device(i)
+// gpuOnly is device for calls that do not take MIG devices, of their first argument.
+func (c *call) gpuOnly() (device, nvml.Return) {
+	d, ret := c.device(0)
 	if ret == nvml.SUCCESS && d.mig != nil {
 		return device{}, nvml.ERROR_NOT_SUPPORTED
 	}
@@ -163,9 +163,9 @@ func (c *call) migOnly(i int) (device, nvml.Return) {
 	return d, ret
 }
 
-// gpuInstance resolves a handle of a GPU instance.
-func (c *call) gpuInstance(i int) (simhw.Handle, simhw.InstanceState, nvml.Return) {
-	t := c.token(i)
+// gpuInstance resolves the handle of a GPU instance in the first argument.
+func (c *call) gpuInstance() (simhw.Handle, simhw.InstanceState, nvml.Return) {
+	t := c.token(0)
 	if t.kind() != kindGI {
 		return simhw.Handle{}, simhw.InstanceState{}, nvml.ERROR_INVALID_ARGUMENT
 	}

@@ -13,7 +13,7 @@ import (
 // ciProfileOf reads the profile that a call names by its enum, and the GPU
 // instance's, whose engines compute instances share.
 func (c *call) ciProfileOf() (catalog.ComputeProfile, mig.Profile, nvml.Return) {
-	h, in, ret := c.gpuInstance(0)
+	h, in, ret := c.gpuInstance()
 	if ret != nvml.SUCCESS {
 		return catalog.ComputeProfile{}, mig.Profile{}, ret
 	}
@@ -74,7 +74,7 @@ func ciProfileV(c *call) nvml.Return {
 }
 
 func ciPlacements(c *call) nvml.Return {
-	h, _, ret := c.gpuInstance(0)
+	h, _, ret := c.gpuInstance()
 	if ret != nvml.SUCCESS {
 		return ret
 	}
@@ -86,7 +86,7 @@ func ciPlacements(c *call) nvml.Return {
 }
 
 func ciCapacity(c *call) nvml.Return {
-	h, _, ret := c.gpuInstance(0)
+	h, _, ret := c.gpuInstance()
 	if ret != nvml.SUCCESS {
 		return ret
 	}
@@ -108,7 +108,7 @@ func createCIAt(c *call) nvml.Return {
 }
 
 func (c *call) createCI(at *mig.Placement, out int) nvml.Return {
-	h, _, ret := c.gpuInstance(0)
+	h, _, ret := c.gpuInstance()
 	if ret != nvml.SUCCESS {
 		return ret
 	}
@@ -123,7 +123,7 @@ func (c *call) createCI(at *mig.Placement, out int) nvml.Return {
 }
 
 func listCI(c *call) nvml.Return {
-	h, in, ret := c.gpuInstance(0)
+	h, in, ret := c.gpuInstance()
 	if ret != nvml.SUCCESS {
 		return ret
 	}
@@ -142,7 +142,7 @@ func listCI(c *call) nvml.Return {
 }
 
 func ciByID(c *call) nvml.Return {
-	h, in, ret := c.gpuInstance(0)
+	h, in, ret := c.gpuInstance()
 	if ret != nvml.SUCCESS {
 		return ret
 	}
@@ -210,7 +210,7 @@ func (c *call) ofMIG(value func(simhw.MIGDevice) uint32) nvml.Return {
 
 // maxMIG is 0 with MIG off or on a GPU without it.
 func maxMIG(c *call) nvml.Return {
-	d, ret := c.gpuOnly(0)
+	d, ret := c.gpuOnly()
 	if ret != nvml.SUCCESS {
 		return ret
 	}
@@ -222,7 +222,7 @@ func maxMIG(c *call) nvml.Return {
 
 // migByIndex counts the MIG devices that this client sees.
 func migByIndex(c *call) nvml.Return {
-	d, ret := c.gpuOnly(0)
+	d, ret := c.gpuOnly()
 	if ret != nvml.SUCCESS {
 		return ret
 	}

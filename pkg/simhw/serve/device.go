@@ -124,7 +124,7 @@ var (
 
 // model is the catalog's entry for a GPU, not a MIG device, and whether it is one.
 func (c *call) model() (catalog.Model, nvml.Return) {
-	d, ret := c.gpuOnly(0)
+	d, ret := c.gpuOnly()
 	if ret != nvml.SUCCESS {
 		return catalog.Model{}, ret
 	}
@@ -194,7 +194,7 @@ func deviceIndex(c *call) nvml.Return {
 }
 
 func deviceSerial(c *call) nvml.Return {
-	d, ret := c.gpuOnly(0)
+	d, ret := c.gpuOnly()
 	if ret != nvml.SUCCESS {
 		return ret
 	}
@@ -213,7 +213,7 @@ func deviceUUID(c *call) nvml.Return {
 }
 
 func deviceMinor(c *call) nvml.Return {
-	d, ret := c.gpuOnly(0)
+	d, ret := c.gpuOnly()
 	if ret != nvml.SUCCESS {
 		return ret
 	}
@@ -221,7 +221,7 @@ func deviceMinor(c *call) nvml.Return {
 }
 
 func devicePCI(c *call) nvml.Return {
-	d, ret := c.gpuOnly(0)
+	d, ret := c.gpuOnly()
 	if ret != nvml.SUCCESS {
 		return ret
 	}
@@ -276,7 +276,7 @@ func deviceMemoryV2(c *call) nvml.Return {
 }
 
 func deviceVirtualization(c *call) nvml.Return {
-	if _, ret := c.gpuOnly(0); ret != nvml.SUCCESS {
+	if _, ret := c.gpuOnly(); ret != nvml.SUCCESS {
 		return ret
 	}
 	return c.writeU32(1, uint32(nvml.GPU_VIRTUALIZATION_MODE_NONE))
@@ -299,7 +299,7 @@ func getComputeMode(c *call) nvml.Return {
 }
 
 func setComputeMode(c *call) nvml.Return {
-	d, ret := c.gpuOnly(0)
+	d, ret := c.gpuOnly()
 	if ret != nvml.SUCCESS {
 		return ret
 	}

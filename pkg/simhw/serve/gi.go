@@ -17,7 +17,7 @@ func flag(on bool) uint32 {
 }
 
 func getMIGMode(c *call) nvml.Return {
-	d, ret := c.gpuOnly(0)
+	d, ret := c.gpuOnly()
 	if ret != nvml.SUCCESS {
 		return ret
 	}
@@ -33,7 +33,7 @@ func getMIGMode(c *call) nvml.Return {
 
 // setMIGMode writes the activation status also when it fails.
 func setMIGMode(c *call) nvml.Return {
-	d, ret := c.gpuOnly(0)
+	d, ret := c.gpuOnly()
 	if ret != nvml.SUCCESS {
 		return ret
 	}
@@ -49,7 +49,7 @@ func setMIGMode(c *call) nvml.Return {
 }
 
 func giProfile(c *call) nvml.Return {
-	d, ret := c.gpuOnly(0)
+	d, ret := c.gpuOnly()
 	if ret != nvml.SUCCESS {
 		return ret
 	}
@@ -75,7 +75,7 @@ func giProfileByIDV(c *call) nvml.Return {
 
 // versionedProfile fails with MIG off, which the plain call does not.
 func (c *call) versionedProfile(find func(gpu, key int) (mig.Profile, nvml.Return)) nvml.Return {
-	d, ret := c.gpuOnly(0)
+	d, ret := c.gpuOnly()
 	if ret != nvml.SUCCESS {
 		return ret
 	}
@@ -111,7 +111,7 @@ func (c *call) versionedProfile(find func(gpu, key int) (mig.Profile, nvml.Retur
 
 // giPlacements answers whether MIG is on or not.
 func giPlacements(c *call) nvml.Return {
-	d, ret := c.gpuOnly(0)
+	d, ret := c.gpuOnly()
 	if ret != nvml.SUCCESS {
 		return ret
 	}
@@ -138,7 +138,7 @@ func (c *call) writePlacements(array, count int, placements []mig.Placement) nvm
 }
 
 func giCapacity(c *call) nvml.Return {
-	d, ret := c.gpuOnly(0)
+	d, ret := c.gpuOnly()
 	if ret != nvml.SUCCESS {
 		return ret
 	}
@@ -161,7 +161,7 @@ func createGIAt(c *call) nvml.Return {
 
 // createGI makes nothing that it could not hand out.
 func (c *call) createGI(at *mig.Placement, out int) nvml.Return {
-	d, ret := c.gpuOnly(0)
+	d, ret := c.gpuOnly()
 	if ret != nvml.SUCCESS {
 		return ret
 	}
@@ -185,7 +185,7 @@ func (c *call) placement(i int) (mig.Placement, bool) {
 }
 
 func listGI(c *call) nvml.Return {
-	d, ret := c.gpuOnly(0)
+	d, ret := c.gpuOnly()
 	if ret != nvml.SUCCESS {
 		return ret
 	}
@@ -206,7 +206,7 @@ func listGI(c *call) nvml.Return {
 }
 
 func giByID(c *call) nvml.Return {
-	d, ret := c.gpuOnly(0)
+	d, ret := c.gpuOnly()
 	if ret != nvml.SUCCESS {
 		return ret
 	}
@@ -230,7 +230,7 @@ type gpuInstanceInfo struct {
 }
 
 func giInfo(c *call) nvml.Return {
-	h, in, ret := c.gpuInstance(0)
+	h, in, ret := c.gpuInstance()
 	if ret != nvml.SUCCESS {
 		return ret
 	}
@@ -244,7 +244,7 @@ func placementOf(in simhw.InstanceState) nvml.GpuInstancePlacement {
 }
 
 func destroyGI(c *call) nvml.Return {
-	h, _, ret := c.gpuInstance(0)
+	h, _, ret := c.gpuInstance()
 	if ret != nvml.SUCCESS {
 		return ret
 	}
