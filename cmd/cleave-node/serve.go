@@ -1,13 +1,16 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"time"
 
 	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
 
 	"github.com/cleave-dra/cleave/pkg/cdi"
@@ -49,7 +52,18 @@ func (o *options) serve(stderr io.Writer) error {
 			Healthy: plugin.Healthy, Ready: plugin.Ready, Metrics: measured.Gatherer(),
 		})
 	})
+	group.Go(func() error { return trim(ctx, plugin.Ready) })
 	return group.Wait()
+}
+
+// trim gives back, once, the memory that only the start needed: discovering and
+// publishing allocate several times what the plugin then lives on.
+func trim(ctx context.Context, ready daemon.Check) error {
+	_ = wait.PollUntilContextCancel(ctx, 10*time.Second, false, func(ctx context.Context) (bool, error) {
+		return ready(ctx) == nil, nil
+	})
+	debug.FreeOSMemory()
+	return nil
 }
 
 // plugin puts the plugin together.
