@@ -55,7 +55,7 @@ func (c *Config) Context(stderr io.Writer) (ctx context.Context, stop func(), er
 		return nil, nil, fmt.Errorf("set up logging: %w", err)
 	}
 	ctx, release := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	return klog.NewContext(ctx, klog.Background()), func() { release(); klog.Flush() }, nil
+	return klog.NewContext(ctx, klog.Background()), func() { release(); logs.FlushLogs() }, nil
 }
 
 // KubeClient connects to the API server; it does not talk to it yet.

@@ -32,7 +32,7 @@ func (e *Engine) Ensure(ctx context.Context) error {
 	} else if ctx.Err() != nil {
 		return context.Cause(ctx)
 	} else if os.Geteuid() != 0 {
-		return fmt.Errorf("Docker does not answer, and only root can start it.\n"+
+		return fmt.Errorf("no answer from Docker, and only root can start it.\n"+
 			"Start Docker and make sure that `docker info` works for you, or run this as root.\nIt said: %w", err)
 	}
 	if err := e.install(ctx); err != nil {
