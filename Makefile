@@ -27,7 +27,7 @@ HOOK          := $(TOOLS)/nvidia-cdi-hook-$(shell sed -n 's|.*/nvidia-container-
 # Symbols of NVML are bound when they are called, since the library comes with the
 # driver; some distributions make gcc bind all of them at start.
 LDFLAGS := -extldflags=-Wl,-z,lazy
-GO_TEST := go test -race -timeout=20m -ldflags='$(LDFLAGS)'
+GO_TEST := go test -timeout=20m -ldflags='$(LDFLAGS)'
 # Recipes that need the cluster start with this.
 WITH_CLUSTER = KUBECONFIG="$$($(KIND) kubeconfig)"; tools="$$($(KIND) tools)"; export KUBECONFIG PATH="$$tools:$$PATH";
 
@@ -45,7 +45,7 @@ demo-down: $(KIND) ## Remove everything that demo or e2e made (caches stay)
 
 .PHONY: test
 test: ## Run all tests that need no cluster, with the race detector
-	$(GO_TEST) ./...
+	$(GO_TEST) -race ./...
 	go -C hack/kind test -race ./...
 
 .PHONY: e2e
