@@ -86,7 +86,7 @@ func (l *locks) file(ctx context.Context, addr hardware.PCIAddress) (*os.File, e
 		}
 		return f, nil
 	case <-ctx.Done():
-		go func() { _ = <-got; _ = f.Close() }()
+		go func() { <-got; _ = f.Close() }()
 		return nil, fmt.Errorf("another process on this node holds it: %w", context.Cause(ctx))
 	}
 }

@@ -144,7 +144,7 @@ func (n *Node) stop() {
 	case <-time.After(patience):
 		n.t.Error("the simulated node does not end; killing it")
 		_ = n.command.Process.Kill()
-		_ = <-n.done
+		<-n.done
 	}
 	if log := n.log.String(); n.t.Failed() || strings.Contains(log, "DATA RACE") {
 		n.t.Errorf("log of the simulated node:\n%s", log)
