@@ -32,7 +32,7 @@ func TestPluginAbsent(t *testing.T) {
 	pod := e.create(e.sleeper("waits", dgx, "mig"))
 	t.Logf("SLICE-04: %s", e.waitEvent(pod, "FailedPrepareDynamicResources"))
 	e.selectNodes(set, "null")
-	e.one(e.ready(pod.Name))
+	e.one(e.readyAgain(pod.Name))
 	e.waitSamePool(before)
 }
 

@@ -5,9 +5,9 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -72,7 +72,7 @@ func TestDoubleAllocation(t *testing.T) {
 	t.Logf("PREP-03: %s", message)
 	e.one(holder) // undisturbed
 	e.stop(holder)
-	thief = e.ready(thief.Name)
+	thief = e.readyAgain(thief.Name)
 	if got := e.one(thief).GPU.UUID; got != held.GPU.UUID {
 		t.Errorf("the second pod has GPU %s, want %s", got, held.GPU.UUID)
 	}
@@ -116,22 +116,31 @@ func TestForceDeletedPod(t *testing.T) {
 		t.Fatalf("delete pod by force: %v", err)
 	}
 	next := e.create(e.sleeper("next", mixed, "only"))
-	most := 0
-	e.eventually(podTimeout, "PREP-04: the next pod runs", func(ctx context.Context) error {
-		out, err := e.shell(ctx, mixed, "find "+pluginDir+"/held/0000:86:00.0 ! -type d | wc -l")
-		if err != nil {
-			return err
-		}
-		var holders int
-		if _, err := fmt.Sscan(out, &holders); err != nil {
-			return fmt.Errorf("count holders in %q: %w", out, err)
-		}
-		most = max(most, holders)
-		_, err = e.WaitReady(ctx, e.namespace, next.Name, time.Second)
-		return err
-	})
-	if most > 1 {
-		t.Errorf("PREP-04: %d claims held the device at the same time", most)
+	stop := e.countHolders("0000:86:00.0")
+	next = e.readyAgain(next.Name)
+	if most := stop(); most != 1 {
+		t.Errorf("PREP-04: up to %d claims held the device at the same time, want 1", most)
 	}
-	e.one(e.ready(next.Name))
+	e.one(next)
+}
+
+// countHolders looks at a GPU of the mixed server until stop is called, which
+// returns how many claims have held it at the same time.
+func (e *env) countHolders(address string) (stop func() int) {
+	ctx, cancel := context.WithCancel(e.t.Context())
+	result := make(chan int)
+	go func() {
+		most := 0
+		for ctx.Err() == nil {
+			out, err := e.shell(ctx, mixed, fmt.Sprintf("find %s/held/%s ! -type d | wc -l", pluginDir, address))
+			if holders, convErr := strconv.Atoi(strings.TrimSpace(out)); err == nil && convErr == nil {
+				most = max(most, holders)
+			}
+		}
+		result <- most
+	}()
+	return func() int {
+		cancel()
+		return <-result
+	}
 }

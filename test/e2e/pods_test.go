@@ -5,11 +5,13 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/cleave-dra/cleave/test/testkit/cluster"
 )
@@ -99,6 +101,26 @@ func (e *env) start(pod *corev1.Pod) *corev1.Pod {
 func (e *env) ready(name string) *corev1.Pod {
 	e.t.Helper()
 	pod, err := e.WaitReady(e.t.Context(), e.namespace, name, podTimeout)
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	return pod
+}
+
+// readyAgain is ready for a pod that could not be prepared at first. The kubelet
+// tries that again after 60 to 90 seconds, or when the pod changes, so it is changed.
+func (e *env) readyAgain(name string) *corev1.Pod {
+	e.t.Helper()
+	pods, last := e.Client.CoreV1().Pods(e.namespace), time.Time{}
+	pod, err := e.WaitPod(e.t.Context(), e.namespace, name, podTimeout, "ready at last", func(p *corev1.Pod) (bool, error) {
+		if cluster.Ready(p) || time.Since(last) < 3*time.Second {
+			return cluster.Ready(p), nil
+		}
+		last = time.Now()
+		patch := fmt.Sprintf(`{"metadata": {"annotations": {"cleave.dev/e2e": %q}}}`, last.Format(time.StampMilli))
+		_, err := pods.Patch(e.t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+		return false, err
+	})
 	if err != nil {
 		e.t.Fatal(err)
 	}

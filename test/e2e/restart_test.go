@@ -34,7 +34,7 @@ func TestPluginRestart(t *testing.T) {
 	// SLICE-04: the new pod may be bound before the plugin is back, and waits.
 	next := e.create(e.sleeper("next", dgx, "mig"))
 	e.waitPlugin(dgx, plugin.UID)
-	e.one(e.ready(next.Name))
+	e.one(e.readyAgain(next.Name))
 	if still := e.one(e.ready(running.Name)); still.MIG.UUID != had.MIG.UUID {
 		t.Errorf("the running pod had %s and now has %s", had.MIG.UUID, still.MIG.UUID)
 	}
@@ -109,8 +109,8 @@ func TestKubeletRestart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The node's shell comes through the kubelet too, so let systemd do it.
-	e.on(dgx, "systemctl restart --no-block kubelet")
+	// The node's shell comes through the kubelet too, so let systemd do it later.
+	e.on(dgx, "systemd-run --collect --on-active=2 systemctl restart kubelet")
 	e.eventually(podTimeout, "the kubelet has deleted the slices of its node", func(ctx context.Context) error {
 		published, err := e.Published(ctx)
 		if err != nil {
@@ -148,14 +148,14 @@ func TestPluginKilled(t *testing.T) {
 	e.template("mig", ask("mig-1g.10gb.cleave.dev"))
 	sockets := e.sockets()
 	var pods []*corev1.Pod
-	for round := range 3 {
+	for round := range 2 {
 		for i := range 4 {
 			pods = append(pods, e.create(e.sleeper(fmt.Sprintf("pod-%d-%d", round, i), dgx, "mig")))
 		}
 		e.killWhileBusy(len(pods))
 	}
 	for _, pod := range pods {
-		e.one(e.ready(pod.Name))
+		e.one(e.readyAgain(pod.Name))
 	}
 	// While they are released, too.
 	for _, pod := range pods {
@@ -182,7 +182,7 @@ func (e *env) killWhileBusy(records int) {
 	e.t.Helper()
 	out := e.on(dgx, fmt.Sprintf(`
 		for n in $(seq 400); do
-			if grep -qs '"state":"Begun"' %[1]s/claims/*; then echo in the middle; break; fi
+			if grep -qs '"state": *"Begun"' %[1]s/claims/*; then echo in the middle; break; fi
 			if [ $(find %[1]s/claims -name '*.json' | wc -l) -ge %[2]d ]; then echo at the end; break; fi
 			sleep 0.01
 		done
