@@ -114,7 +114,7 @@ install: cluster image ## Bring up the cluster and install Cleave in it
 		--set-string=image.repository=$(REGISTRY)/cleave,image.tag=$(VERSION) \
 		--set-string=simulated.image.repository=$(REGISTRY)/cleave-simhw,simulated.image.tag=$(VERSION) \
 		--set-string="podAnnotations.cleave\.dev/images=$$images" \
-		--wait --timeout=3m $(HELM_ARGS)
+		--wait --timeout=3m $(HELM_ARGS) || { kubectl --namespace=$(NAMESPACE) get pods,events; exit 1; }
 
 .PHONY: FORCE
 $(KIND): FORCE
