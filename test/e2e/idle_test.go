@@ -101,32 +101,3 @@ func (e *env) resident(server string) float64 {
 	}
 	return kib / 1024
 }
-
-// TestEndpoints asks for health and metrics the way Kubernetes and Prometheus do.
-func TestEndpoints(t *testing.T) {
-	e := newEnv(t)
-	tests := map[string][]string{
-		"healthz": nil,
-		"readyz":  nil,
-		"metrics": {"nvidia_dra_requests_total", "nvidia_dra_request_duration_seconds_bucket", "nvidia_dra_prepared_devices", "cleave_gpus 8", "cleave_build_info"},
-	}
-	e.template("mig", ask("mig-1g.10gb.cleave.dev"))
-	e.start(e.sleeper("counted", dgx, "mig")) // so that there is something to count
-	for path, want := range tests {
-		e.run(path, func(e *env) {
-			pod, err := e.pluginPod(e.t.Context(), dgx)
-			if err != nil {
-				e.t.Fatal(err)
-			}
-			out, err := e.Client.CoreV1().Pods(pod.Namespace).ProxyGet("http", pod.Name, "8080", path, nil).DoRaw(e.t.Context())
-			if err != nil {
-				e.t.Fatalf("get /%s: %v: %s", path, err, out)
-			}
-			for _, text := range want {
-				if !strings.Contains(string(out), text) {
-					e.t.Errorf("/%s has no %s:\n%s", path, text, out)
-				}
-			}
-		})
-	}
-}

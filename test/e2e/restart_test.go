@@ -17,7 +17,7 @@ import (
 )
 
 // TestPluginRestart: the plugin's pod goes and another comes. Pods that run do not
-// notice, the slices stay, and a new pod gets its slice.
+// notice, the slices stay, a new pod gets its slice, and the metrics go on.
 func TestPluginRestart(t *testing.T) {
 	e := newEnv(t)
 	e.template("mig", ask("mig-1g.10gb.cleave.dev"))
@@ -42,7 +42,10 @@ func TestPluginRestart(t *testing.T) {
 	if diff := cmp.Diff(sockets, e.sockets()); diff != "" {
 		t.Errorf("sockets (-before +after):\n%s", diff)
 	}
-	e.stop(running) // prepared by the one, released by the other
+	const prepared = `nvidia_dra_prepared_devices{device_type="mig",driver="cleave.dev"} `
+	e.waitMetrics(prepared + "2") // METR-04: those of the earlier process count
+	e.stop(running)               // prepared by the one, released by the other
+	e.waitMetrics(prepared + "1")
 }
 
 // waitPlugin waits until a plugin other than the old one is ready on a node.

@@ -1,0 +1,60 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/cleave-dra/cleave/test/testkit/cluster"
+)
+
+// h100Slices is how many placements each MIG profile has on an H100 with 80 GB.
+var h100Slices = map[string]int{
+	"1g.10gb": 7, "1g.10gb+me": 7, "1g.20gb": 4, "2g.20gb": 3, "3g.40gb": 2, "4g.40gb": 1, "7g.80gb": 1,
+}
+
+// TestPublished: every GPU and every placement of every profile is offered, and a
+// GPU that cannot be split is offered whole, without counters (DISC-01).
+func TestPublished(t *testing.T) {
+	e := newEnv(t)
+	published, err := e.Published(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for server, h100s := range map[string]int{dgx: 8, mixed: 1} {
+		e.run(server, func(e *env) {
+			want := map[string]int{h100: h100s}
+			if server == mixed {
+				want[l40s] = 1
+			}
+			for profile, n := range h100Slices {
+				want[profile] = n * h100s
+			}
+			got := map[string]int{}
+			for _, p := range published {
+				if p.Node == e.nodes[server] {
+					got[e.kind(p.Device)]++
+				}
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				e.t.Errorf("devices by product or profile (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// kind is a device's profile, or the product of a whole GPU.
+func (e *env) kind(d resourceapi.Device) string {
+	a := cluster.Allocated{Device: d}
+	if a.Attribute("type") == "mig" {
+		return a.Attribute("profile")
+	}
+	split := a.Attribute("productName") == h100
+	if counted := len(d.ConsumesCounters) > 0; counted != split {
+		e.t.Errorf("DISC-01: %s (%s) consumes counters: %v, want %v", d.Name, a.Attribute("productName"), counted, split)
+	}
+	return a.Attribute("productName")
+}
