@@ -149,9 +149,11 @@ func (f *fixture) start() {
 func (f *fixture) register() {
 	f.t.Helper()
 	client := registerapi.NewRegistrationClient(f.dial(f.path("registry", driverName+"-reg.sock")))
-	if _, err := client.GetInfo(f.t.Context(), &registerapi.InfoRequest{}); err != nil {
-		f.t.Fatal(err)
-	}
+	// This socket comes after the one that answers the kubelet's calls.
+	f.await("the plugin can be registered", func(ctx context.Context) error {
+		_, err := client.GetInfo(ctx, &registerapi.InfoRequest{}, grpc.WaitForReady(true))
+		return err
+	})
 	if _, err := client.NotifyRegistrationStatus(f.t.Context(), &registerapi.RegistrationStatus{PluginRegistered: true}); err != nil {
 		f.t.Fatal(err)
 	}

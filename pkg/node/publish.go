@@ -30,7 +30,7 @@ func (p *Plugin) publishing(ctx context.Context) {
 	backoff := retry()
 	for {
 		next := rescan
-		if err := p.publish(ctx); err != nil {
+		if err := p.publish(ctx); err != nil && ctx.Err() == nil {
 			next = backoff.Step()
 			p.deps.Metrics.PublishError()
 			klog.FromContext(ctx).Error(err, "Publish GPUs, will try again", "after", next)
