@@ -24,7 +24,7 @@ const capabilityClass = "nvidia-caps"
 // GPU's minor, which is not NVML's index. A node that is missing on a machine
 // that has just started is an error that a retry can cure.
 //
-// TODO: graphics workloads need the GPU's DRM nodes (/dev/dri) as well.
+// Graphics workloads need the DRM nodes (/dev/dri) as well, which nobody gets yet.
 func (d *Driver) DeviceNodes(ctx context.Context, gpu hardware.GPUID) ([]hardware.DeviceNode, error) {
 	nodes, _, err := d.parent(ctx, gpu)
 	return nodes, err
