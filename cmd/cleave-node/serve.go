@@ -52,17 +52,14 @@ func (o *options) serve(stderr io.Writer) error {
 			Healthy: plugin.Healthy, Ready: plugin.Ready, Metrics: measured.Gatherer(),
 		})
 	})
-	group.Go(func() error { return trim(ctx, plugin.Ready) })
+	group.Go(func() error { return trim(ctx) })
 	return group.Wait()
 }
 
-// trim gives back, once, the memory that only the start needed: discovering and
-// publishing allocate several times what the plugin then lives on.
-func trim(ctx context.Context, ready daemon.Check) error {
-	_ = wait.PollUntilContextCancel(ctx, 10*time.Second, false, func(ctx context.Context) (bool, error) {
-		return ready(ctx) == nil, nil
-	})
-	debug.FreeOSMemory()
+// trim gives back what a burst of work has left, the start's first of all: an
+// idle plugin allocates so little that the collector would hardly ever run.
+func trim(ctx context.Context) error {
+	wait.UntilWithContext(ctx, func(context.Context) { debug.FreeOSMemory() }, time.Minute)
 	return nil
 }
 

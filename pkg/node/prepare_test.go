@@ -2,6 +2,7 @@ package node_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -44,6 +45,11 @@ func TestPrepareWholeGPU(t *testing.T) {
 	for i, d := range got {
 		if d.PoolName != pool || len(d.RequestNames) != 1 || d.RequestNames[0] != want[i] {
 			t.Errorf("device %d: %v", i, d)
+		}
+		// The library appends its own to each list, so no two may share an array.
+		if own := fmt.Sprintf("cleave.dev/claim=uid-a-%d", i); len(d.CdiDeviceIds) != 2 || d.CdiDeviceIds[0] != own ||
+			!strings.Contains(d.CdiDeviceIds[1], want[i]) {
+			t.Errorf("device %d: CDI devices %v, want %s and the metadata of %s", i, d.CdiDeviceIds, own, want[i])
 		}
 	}
 	if diff := cmp.Diff(map[string][]string{"uid-a-0": {"/dev/nvidia0"}, "uid-a-1": {"/dev/nvidia1"}}, f.nodesOf("a")); diff != "" {
