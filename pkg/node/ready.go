@@ -125,6 +125,18 @@ func complete(live []*resourceapi.ResourceSlice, want resourceslice.Pool) bool {
 	return true
 }
 
+// needed keeps of a slice only what complete looks at. The copy is the
+// informer's own; what the library needs, it caches itself.
+func needed(obj any) (any, error) {
+	s, ok := obj.(*resourceapi.ResourceSlice)
+	if !ok {
+		return obj, nil
+	}
+	meta := metav1.ObjectMeta{Name: s.Name, ResourceVersion: s.ResourceVersion, UID: s.UID}
+	spec := resourceapi.ResourceSliceSpec{Pool: s.Spec.Pool, Devices: s.Spec.Devices, SharedCounters: s.Spec.SharedCounters}
+	return &resourceapi.ResourceSlice{ObjectMeta: meta, Spec: spec}, nil
+}
+
 // watch prepares to follow this node's slices; run does it until its context is
 // done. A deleted slice wakes the publisher, which then writes it again at once;
 // the library alone would take half a minute.
@@ -136,6 +148,9 @@ func (r *readiness) watch(kube kubernetes.Interface, driverName, nodeName string
 	// Not from client-go's factory: that would link the informers of every API.
 	informer := resourceinformers.NewFilteredResourceSliceInformer(kube, 0, cache.Indexers{},
 		func(o *metav1.ListOptions) { o.FieldSelector = selector })
+	if err := informer.SetTransform(needed); err != nil {
+		return nil, fmt.Errorf("watch ResourceSlices: %w", err)
+	}
 	r.mu.Lock()
 	r.live = informer.GetStore()
 	r.mu.Unlock()
