@@ -155,7 +155,10 @@ static void list_devices(struct buffer *b, const char *kind, const char *root, c
     closedir(d);
 }
 
-/* Says which device nodes this process can see; the answer is a return code. */
+/* No daemon's answer: the connection ended before there was one. */
+#define CUT_OFF (-1)
+
+/* Says which device nodes this process can see; the answer is a return code or CUT_OFF. */
 static int greet(int fd, const char *root)
 {
     struct timeval patience = {.tv_sec = 30}, forever = {0};
@@ -171,14 +174,16 @@ static int greet(int fd, const char *root)
     ok = !text.failed && !b.failed;
     free(text.bytes);
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
-    ok = ok && write_all(fd, b.bytes, b.len) && read_all(fd, &code, sizeof(code));
+    errno = 0; /* also what the end of a connection leaves */
+    if (ok && !(write_all(fd, b.bytes, b.len) && read_all(fd, &code, sizeof(code))))
+        code = errno == EAGAIN ? NVML_ERROR_DRIVER_NOT_LOADED : CUT_OFF;
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &forever, sizeof(forever));
     free(b.bytes);
-    return ok ? code : NVML_ERROR_DRIVER_NOT_LOADED;
+    return code;
 }
 
-/* Opens a connection; returns a return code and, with success, the socket. */
-static int dial(int *out)
+/* Opens a connection; returns a return code or CUT_OFF and, with success, the socket. */
+static int dial_once(int *out)
 {
     /* /var/run is not a link everywhere, and CDI carries either. */
     static const char *const sockets[] = {"/run/nvidia-persistenced/socket", "/var/run/nvidia-persistenced/socket"};
@@ -210,6 +215,19 @@ static int dial(int *out)
         close(fd);
     }
     return NVML_ERROR_DRIVER_NOT_LOADED;
+}
+
+/*
+ * A daemon that dies while it greets has been asked nothing, so one may ask the next.
+ * The bound is for one that always dies.
+ */
+static int dial(int *out)
+{
+    int code = CUT_OFF;
+
+    for (int tries = 0; tries < 10 && code == CUT_OFF; tries++)
+        code = dial_once(out);
+    return code == CUT_OFF ? NVML_ERROR_DRIVER_NOT_LOADED : code;
 }
 
 /* Nothing may come unasked, so whatever poll reports means the end. */
@@ -341,8 +359,8 @@ int forward(const char *name, int reads, const struct arg *args, int n)
     if (!is_initialized())
         return NVML_ERROR_UNINITIALIZED;
     encode(&request, name, args, n);
-    /* Whether a lost change was made is not known, so only reads go out twice. */
-    for (int tries = reads ? 2 : 1; tries > 0 && !request.failed; tries--) {
+    /* Whether a lost change was made is not known, so only reads go out again. */
+    for (int tries = reads ? 5 : 1; tries > 0 && !request.failed; tries--) {
         int32_t answer;
         int fd;
 
