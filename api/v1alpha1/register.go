@@ -13,6 +13,8 @@ const (
 	Version = "v1alpha1"
 	// GPUConfigKind is the kind of GPUConfig.
 	GPUConfigKind = "GPUConfig"
+	// MIGConfigKind is the kind of MIGConfig.
+	MIGConfigKind = "MIGConfig"
 )
 
 // GroupVersion returns cleave.dev/v1alpha1.
@@ -22,7 +24,7 @@ func GroupVersion() schema.GroupVersion {
 
 // AddToScheme registers the kinds of this package.
 func AddToScheme(scheme *runtime.Scheme) error {
-	scheme.AddKnownTypes(GroupVersion(), &GPUConfig{})
+	scheme.AddKnownTypes(GroupVersion(), &GPUConfig{}, &MIGConfig{})
 	metav1.AddToGroupVersion(scheme, GroupVersion())
 	return nil
 }

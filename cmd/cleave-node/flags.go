@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -25,7 +27,16 @@ type options struct {
 	libraryPath                  string
 	driverRoot, hostDriverRoot   string
 	devRoot, procRoot, sysRoot   string
+
+	migModeToggle, migExisting string
+	allowCoexistence           bool
 }
+
+// Values of --mig-mode-toggle and --mig-existing.
+const (
+	toggleAuto, toggleNever      = "auto", "never"
+	existingTaint, existingServe = "taint", "serve"
+)
 
 // parse reads the command line; nil options mean that it asked for no more than
 // what was printed.
@@ -46,6 +57,9 @@ func parse(args []string, stdout io.Writer) (*options, error) {
 	fs.StringVar(&o.procRoot, "proc-root", "/proc", "the host's /proc, or a tree like it")
 	fs.StringVar(&o.sysRoot, "sys-root", "/sys", "the host's /sys, or a tree like it")
 	fs.StringVar(&o.hookPath, "nvidia-cdi-hook-path", "", "`file` of nvidia-cdi-hook on the host (default: in the plugin's directory)")
+	fs.StringVar(&o.migModeToggle, "mig-mode-toggle", toggleAuto, "whether MIG mode is changed as claims need it, where that takes no GPU reset: auto or never")
+	fs.StringVar(&o.migExisting, "mig-existing", existingTaint, "what becomes of MIG instances that were there before: taint what overlaps them, or serve them as they are")
+	fs.BoolVar(&o.allowCoexistence, "allow-coexistence", false, "publish although another driver or device plugin offers this node's GPUs; each must be kept from the other's by hand")
 	showVersion := fs.Bool("version", false, "print the version and exit")
 	o.daemon.AddFlags(fs)
 
@@ -72,6 +86,17 @@ func (o *options) complete() error {
 	}
 	for _, msg := range validation.IsDNS1123Subdomain(o.driverName) {
 		errs = append(errs, fmt.Errorf("--driver-name %q: %s", o.driverName, msg))
+	}
+	for flag, choice := range map[string]struct {
+		value string
+		of    []string
+	}{
+		"--mig-mode-toggle": {o.migModeToggle, []string{toggleAuto, toggleNever}},
+		"--mig-existing":    {o.migExisting, []string{existingTaint, existingServe}},
+	} {
+		if !slices.Contains(choice.of, choice.value) {
+			errs = append(errs, fmt.Errorf("%s %q: want %s", flag, choice.value, strings.Join(choice.of, " or ")))
+		}
 	}
 	orElse := func(value *string, other string) {
 		if *value == "" {

@@ -23,6 +23,10 @@ import (
 	"github.com/cleave-dra/cleave/pkg/sysfs"
 )
 
+// heldPatience is long enough for containers that end when they are told, and leaves
+// the kubelet, which gives up after 45 s, its answer.
+const heldPatience = 20 * time.Second
+
 // gcPercent trades a little time for memory: the plugin idles on every GPU node.
 const gcPercent = 50
 
@@ -73,7 +77,11 @@ func (o *options) plugin(driver *nvml.Driver, measured *metrics.Node) (*node.Plu
 	if err != nil {
 		return nil, fmt.Errorf("--plugin-dir: %w", err)
 	}
-	cfg := node.Config{DriverName: o.driverName, NodeName: o.nodeName, PluginDir: o.pluginDir, RegistrarDir: o.registrarDir, CDIDir: o.cdiDir}
+	cfg := node.Config{
+		DriverName: o.driverName, NodeName: o.nodeName, PluginDir: o.pluginDir, RegistrarDir: o.registrarDir, CDIDir: o.cdiDir,
+		HeldPatience: heldPatience,
+		KeepMIGMode:  o.migModeToggle == toggleNever, ServeExisting: o.migExisting == existingServe, AllowCoexistence: o.allowCoexistence,
+	}
 	return node.New(cfg, node.Deps{
 		Kube:    kube,
 		Host:    host.New(driver, sysfs.New(o.sysRoot), filepath.Join(o.pluginDir, "locks")),

@@ -167,7 +167,7 @@ func (s Server) Node() hardware.Node {
 			h.NUMANode = &numa
 		}
 		if g.Model.MIG != nil {
-			h.MIG = &hardware.MIG{Profiles: g.Model.MIG.Profiles}
+			h.MIG = &hardware.MIG{Switchable: !g.Model.MIG.ModeNeedsReset, Profiles: g.Model.MIG.Profiles}
 		}
 		n.GPUs = append(n.GPUs, h)
 	}

@@ -58,6 +58,9 @@ func (g GPU) ID() GPUID { return GPUID{PCI: g.PCI, UUID: g.UUID} }
 type MIG struct {
 	// Enabled is the current mode.
 	Enabled bool `json:"enabled"`
+	// Switchable tells that the mode can be changed without a GPU reset. Where it
+	// cannot be, the GPU offers what its current mode allows: slices or itself.
+	Switchable bool `json:"switchable"`
 	// Profiles are in the order of NVML's enum, each with its placements.
 	Profiles []mig.Profile `json:"profiles"`
 }

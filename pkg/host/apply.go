@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"k8s.io/klog/v2"
 
@@ -47,7 +48,7 @@ func (h *Host) step(ctx context.Context, p plan.Plan, i int, results []plan.Resu
 		return plan.Result{GPUInstance: inst.ID}, err
 	case plan.CreateComputeInstance:
 		made := p.Made(results, s.Device)
-		ci, err := h.driver.CreateComputeInstance(ctx, d.GPU, made.GPUInstance)
+		ci, err := h.driver.CreateComputeInstance(ctx, d.GPU, made.GPUInstance, s.Slices)
 		return plan.Result{GPUInstance: made.GPUInstance, ComputeInstance: ci.ID, UUID: ci.UUID}, err
 	case plan.SetComputeMode:
 		return plan.Result{}, h.driver.SetComputeMode(ctx, d.GPU, s.ComputeMode)
@@ -113,7 +114,7 @@ func (h *Host) undo(ctx context.Context, p plan.Plan, i int, results []plan.Resu
 
 // destroy removes a slice's instance. It is found by its placement, since a
 // crash may have hit before NVML's id for it was recorded.
-func (h *Host) destroy(ctx context.Context, d plan.Device, made plan.Result) error {
+func (h *Host) destroy(ctx context.Context, d plan.Device, made plan.Made) error {
 	inst, err := h.find(ctx, d, made)
 	if err != nil {
 		return err
@@ -126,9 +127,8 @@ func (h *Host) destroy(ctx context.Context, d plan.Device, made plan.Result) err
 	return h.driver.DestroyGPUInstance(ctx, d.GPU, inst.ID)
 }
 
-// find looks a slice's instance up. Where the UUID of what was made is known, an
-// instance with another one is somebody else's, made after ours was gone.
-func (h *Host) find(ctx context.Context, d plan.Device, made plan.Result) (hardware.Instance, error) {
+// find looks a slice's instance up.
+func (h *Host) find(ctx context.Context, d plan.Device, made plan.Made) (hardware.Instance, error) {
 	live, err := h.driver.Instances(ctx, d.GPU)
 	if err != nil {
 		return hardware.Instance{}, err
@@ -137,7 +137,7 @@ func (h *Host) find(ctx context.Context, d plan.Device, made plan.Result) (hardw
 		if !d.MIG.Matches(inst) {
 			continue
 		}
-		if made.UUID != "" && len(inst.Compute) > 0 && inst.Compute[0].UUID != made.UUID {
+		if !made.Agrees(inst) {
 			break
 		}
 		return inst, nil
@@ -154,12 +154,23 @@ func (h *Host) Confirm(ctx context.Context, p plan.Plan, results []plan.Result) 
 			}
 			continue
 		}
-		inst, err := h.find(ctx, d, p.Made(results, i))
-		if err == nil && len(inst.Compute) == 0 {
-			err = fmt.Errorf("its compute instance: %w", hardware.ErrNotFound)
+		made := p.Made(results, i)
+		inst, err := h.find(ctx, d, made)
+		if err == nil {
+			err = complete(inst, made)
 		}
 		if err != nil {
 			return fmt.Errorf("confirm %s: %w", d.Name, err)
+		}
+	}
+	return nil
+}
+
+// complete is nil if all compute instances that were made are in the instance.
+func complete(inst hardware.Instance, made plan.Made) error {
+	for _, c := range made.Compute {
+		if !slices.Contains(inst.Compute, c) {
+			return fmt.Errorf("its compute instance %d (%s): %w", c.ID, c.UUID, hardware.ErrNotFound)
 		}
 	}
 	return nil
@@ -172,5 +183,5 @@ func (h *Host) DeviceNodes(ctx context.Context, p plan.Plan, device int, results
 		return h.driver.DeviceNodes(ctx, d.GPU)
 	}
 	made := p.Made(results, device)
-	return h.driver.MIGDeviceNodes(ctx, d.GPU, made.GPUInstance, made.ComputeInstance)
+	return h.driver.MIGDeviceNodes(ctx, d.GPU, made.GPUInstance, made.IDs())
 }

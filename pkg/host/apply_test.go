@@ -48,11 +48,11 @@ func (f *faulty) SetMIGMode(ctx context.Context, gpu hardware.GPUID, enabled boo
 	return f.Driver.SetMIGMode(ctx, gpu, enabled)
 }
 
-func (f *faulty) CreateComputeInstance(ctx context.Context, gpu hardware.GPUID, gi int) (hardware.ComputeInstance, error) {
+func (f *faulty) CreateComputeInstance(ctx context.Context, gpu hardware.GPUID, gi, slices int) (hardware.ComputeInstance, error) {
 	if err := f.check("CreateComputeInstance"); err != nil {
 		return hardware.ComputeInstance{}, err
 	}
-	return f.Driver.CreateComputeInstance(ctx, gpu, gi)
+	return f.Driver.CreateComputeInstance(ctx, gpu, gi, slices)
 }
 
 func (f *faulty) DestroyGPUInstance(ctx context.Context, gpu hardware.GPUID, gi int) error {

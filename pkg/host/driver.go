@@ -27,8 +27,9 @@ type Driver interface {
 	// CreateGPUInstance makes an instance exactly at the placement; profile is
 	// NVML's enum value, mig.Profile.Enum.
 	CreateGPUInstance(ctx context.Context, gpu hardware.GPUID, profile int, at mig.Placement) (hardware.Instance, error)
-	// CreateComputeInstance makes the compute instance that takes the whole GPU instance.
-	CreateComputeInstance(ctx context.Context, gpu hardware.GPUID, gpuInstance int) (hardware.ComputeInstance, error)
+	// CreateComputeInstance makes a compute instance of so many compute slices; 0
+	// means the one that takes the whole GPU instance.
+	CreateComputeInstance(ctx context.Context, gpu hardware.GPUID, gpuInstance, slices int) (hardware.ComputeInstance, error)
 	// DestroyComputeInstance and DestroyGPUInstance wrap hardware.ErrNotFound if
 	// there is nothing to destroy.
 	DestroyComputeInstance(ctx context.Context, gpu hardware.GPUID, gpuInstance, computeInstance int) error
@@ -38,7 +39,7 @@ type Driver interface {
 	// DeviceNodes are the nodes of the whole GPU ("/dev/nvidia0"), with the
 	// numbers that the kernel really uses.
 	DeviceNodes(ctx context.Context, gpu hardware.GPUID) ([]hardware.DeviceNode, error)
-	// MIGDeviceNodes are the nodes that a MIG device needs: those of its GPU and
-	// the capability nodes of the two instances.
-	MIGDeviceNodes(ctx context.Context, gpu hardware.GPUID, gpuInstance, computeInstance int) ([]hardware.DeviceNode, error)
+	// MIGDeviceNodes are the nodes that MIG devices of one GPU instance need: that
+	// of the GPU and the capability nodes of the instances.
+	MIGDeviceNodes(ctx context.Context, gpu hardware.GPUID, gpuInstance int, computeInstances []int) ([]hardware.DeviceNode, error)
 }

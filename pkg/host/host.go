@@ -61,6 +61,12 @@ func (h *Host) Lock(ctx context.Context, gpus []hardware.PCIAddress) (unlock fun
 	return h.locks.take(ctx, gpus)
 }
 
+// Instances lists all GPU instances of a GPU, none if its MIG mode is off. The caller
+// holds its lock.
+func (h *Host) Instances(ctx context.Context, gpu hardware.GPUID) ([]hardware.Instance, error) {
+	return h.driver.Instances(ctx, gpu)
+}
+
 // State reads what is live on GPUs. The caller holds their locks.
 func (h *Host) State(ctx context.Context, node hardware.Node, gpus []hardware.PCIAddress) (map[hardware.PCIAddress]plan.GPUState, error) {
 	out := map[hardware.PCIAddress]plan.GPUState{}

@@ -65,7 +65,7 @@ func NewCounters(profiles []Profile) Counters {
 		c.Total[CounterMemory] = m * mib
 	}
 	for _, p := range profiles {
-		if p.MaxInstances < p.disjoint() {
+		if p.MaxInstances < p.Disjoint() {
 			c.limited[p.Name] = true
 			c.Total[limitCounter(p.Name)] = int64(p.MaxInstances)
 		}

@@ -159,7 +159,7 @@ func unknownGPU(t *rapid.T) []Profile {
 				OFAEngines:      total.OFAEngines * size / n,
 			},
 		}
-		p.MaxInstances = rapid.IntRange(1, p.disjoint()).Draw(t, "maximum")
+		p.MaxInstances = rapid.IntRange(1, p.Disjoint()).Draw(t, "maximum")
 		profiles = append(profiles, p)
 	}
 	return profiles

@@ -90,9 +90,9 @@ func (p Profile) Media() bool {
 // Has tells whether pl is one of the profile's legal placements.
 func (p Profile) Has(pl Placement) bool { return slices.Contains(p.Placements, pl) }
 
-// disjoint is the largest number of placements of p that do not overlap.
+// Disjoint is the largest number of placements of p that do not overlap.
 // Taking the earliest end first is optimal for intervals.
-func (p Profile) disjoint() int {
+func (p Profile) Disjoint() int {
 	sorted := slices.Clone(p.Placements)
 	slices.SortFunc(sorted, func(a, b Placement) int { return a.End() - b.End() })
 	n, end := 0, 0

@@ -51,13 +51,17 @@ type fixture struct {
 	hw   *simnode.Node
 	kube *fake.Clientset
 	dir  string
+	// configure changes the plugin's configuration before it starts.
+	configure func(*node.Config)
+	// dropCounters makes the API server drop shared counters.
+	dropCounters bool
 	// kubelet calls the plugin; stop ends the plugin, whose state stays.
 	kubelet drapb.DRAPluginClient
 	plugin  *node.Plugin
 	stop    func()
 }
 
-func newFixture(t *testing.T, server string) *fixture {
+func newFixture(t *testing.T, server string, options ...func(*fixture)) *fixture {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "cleave") // t.TempDir is too long for a socket
 	if err != nil {
@@ -65,6 +69,9 @@ func newFixture(t *testing.T, server string) *fixture {
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	f := &fixture{t: t, hw: simnode.Start(t, server), kube: fake.NewClientset(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName, UID: "node-uid"}}), dir: dir}
+	for _, option := range options {
+		option(f)
+	}
 	f.nameGenerated()
 	for _, d := range []string{f.path("plugin"), f.path("registry"), f.path("cdi")} {
 		if err := os.MkdirAll(d, 0o750); err != nil {
@@ -73,6 +80,11 @@ func newFixture(t *testing.T, server string) *fixture {
 	}
 	f.start()
 	return f
+}
+
+// with changes the plugin's configuration.
+func with(configure func(*node.Config)) func(*fixture) {
+	return func(f *fixture) { f.configure = configure }
 }
 
 // nameGenerated does what the fake API server lacks: a name for generateName.
@@ -87,8 +99,18 @@ func (f *fixture) nameGenerated() {
 		if !ok {
 			return false, nil, fmt.Errorf("create of %T", create.GetObject())
 		}
-		slice.Name = fmt.Sprintf("%s%d", slice.GenerateName, n.Add(1))
-		return false, nil, nil
+		if slice.GenerateName != "" {
+			slice.Name = fmt.Sprintf("%s%d", slice.GenerateName, n.Add(1))
+		}
+		if f.dropCounters {
+			slice.Spec.SharedCounters = nil
+			for i := range slice.Spec.Devices {
+				slice.Spec.Devices[i].ConsumesCounters = nil
+			}
+		}
+		// Nor does it know dry runs.
+		dry, ok := action.(interface{ GetCreateOptions() metav1.CreateOptions })
+		return ok && len(dry.GetCreateOptions().DryRun) > 0, slice, nil
 	})
 }
 
@@ -116,11 +138,25 @@ func (f *fixture) deps() (node.Deps, func()) {
 	}, driver.Close
 }
 
-// start runs a plugin on the fixture's directories, as a new process would.
+// start runs a plugin on the fixture's directories, as a new process would, and
+// waits until it is ready.
 func (f *fixture) start() {
 	f.t.Helper()
+	f.startUnready()
+	f.await("the plugin is ready", f.plugin.Ready)
+}
+
+// startUnready is start for a plugin that does not become ready.
+func (f *fixture) startUnready() {
+	f.t.Helper()
 	deps, closeDriver := f.deps()
-	cfg := node.Config{DriverName: driverName, NodeName: nodeName, PluginDir: f.path("plugin"), RegistrarDir: f.path("registry"), CDIDir: f.path("cdi")}
+	cfg := node.Config{
+		DriverName: driverName, NodeName: nodeName, PluginDir: f.path("plugin"), RegistrarDir: f.path("registry"), CDIDir: f.path("cdi"),
+		HeldPatience: 300 * time.Millisecond, Rescan: 500 * time.Millisecond,
+	}
+	if f.configure != nil {
+		f.configure(&cfg)
+	}
 	f.plugin = node.New(cfg, deps)
 	_, ctx := ktesting.NewTestContext(f.t)
 	ctx, cancel := context.WithCancel(ctx)
@@ -142,7 +178,6 @@ func (f *fixture) start() {
 	f.await("the plugin's socket answers", func(ctx context.Context) error { return f.plugin.Healthy(ctx) })
 	f.kubelet = drapb.NewDRAPluginClient(f.dial(cfg.Socket()))
 	f.register()
-	f.await("the plugin is ready", f.plugin.Ready)
 }
 
 // register does the kubelet's part of the registration.
@@ -227,7 +262,11 @@ func reference(c *resourceapi.ResourceClaim) []*drapb.Claim {
 
 // prepare asks for one claim; the error is the claim's.
 func (f *fixture) prepare(c *resourceapi.ResourceClaim) ([]*drapb.Device, error) {
-	resp, err := f.kubelet.NodePrepareResources(f.t.Context(), &drapb.NodePrepareResourcesRequest{Claims: reference(c)})
+	return f.prepareWith(f.t.Context(), c)
+}
+
+func (f *fixture) prepareWith(ctx context.Context, c *resourceapi.ResourceClaim) ([]*drapb.Device, error) {
+	resp, err := f.kubelet.NodePrepareResources(ctx, &drapb.NodePrepareResourcesRequest{Claims: reference(c)})
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/dynamic-resource-allocation/resourceslice"
@@ -23,6 +24,11 @@ type model struct {
 	mu    sync.Mutex
 	node  hardware.Node
 	known bool
+	// missing has the GPUs of node that the last discovery did not find, and since when.
+	missing map[hardware.PCIAddress]time.Time
+	// foreign are the MIG instances that no claim made, as the publisher, who alone
+	// uses it, saw them last.
+	foreign map[hardware.PCIAddress][]hardware.Instance
 	// published are the attributes of the devices in the pool, by device name.
 	published map[string]map[resourceapi.QualifiedName]resourceapi.DeviceAttribute
 	// failure is why the last discovery failed, nil if it did not.
@@ -39,19 +45,58 @@ func (m *model) get() (hardware.Node, error) {
 	return m.node, nil
 }
 
-// update takes a discovery in. A GPU that is missing now stays in the model:
-// claims may hold it, and what is allocated must not be withdrawn.
-func (m *model) update(found hardware.Node) hardware.Node {
+// TaintGPUMissing is on everything that a GPU offers which is not there any more,
+// or is not the same. Its value says what happened.
+const TaintGPUMissing = "cleave.dev/gpu-missing"
+
+// withdrawAfter is how long a GPU that is gone stays published, tainted: claims may
+// have been allocated just before, and what is allocated must not be withdrawn.
+const withdrawAfter = 10 * time.Minute
+
+// update takes a discovery in, and returns what is to be published with the GPUs
+// that are to be tainted and why. What claims hold is kept as it was published: the
+// scheduler counts what is allocated by the slices as they are now, so a counter
+// that changed would be given away twice.
+func (m *model) update(found hardware.Node, held func(hardware.PCIAddress) bool, now time.Time) (hardware.Node, map[hardware.PCIAddress]string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	missing := map[hardware.PCIAddress]string{}
+	since := map[hardware.PCIAddress]time.Time{}
 	for _, old := range m.node.GPUs {
-		if _, ok := found.GPU(old.PCI); !ok {
+		i := slices.IndexFunc(found.GPUs, func(g hardware.GPU) bool { return g.PCI == old.PCI })
+		switch {
+		case i < 0:
+			first, ok := m.missing[old.PCI]
+			if !ok {
+				first = now
+			}
+			if now.Sub(first) >= withdrawAfter && !held(old.PCI) {
+				continue
+			}
+			since[old.PCI], missing[old.PCI] = first, "gone"
 			found.GPUs = append(found.GPUs, old)
+		case !held(old.PCI):
+		case found.GPUs[i].UUID != old.UUID:
+			missing[old.PCI] = "replaced"
+			found.GPUs[i] = old
+		default:
+			found.GPUs[i].MIG = offered(old.MIG, found.GPUs[i].MIG)
 		}
 	}
 	found.Sort()
-	m.node, m.known, m.failure = found, true, nil
-	return found
+	m.node, m.missing, m.known, m.failure = found, since, true, nil
+	return found, missing
+}
+
+// offered is how the parts of a GPU in use go on being published. Only the mode of a
+// GPU that can be switched changes without consequence.
+func offered(old, found *hardware.MIG) *hardware.MIG {
+	if old == nil || found == nil || !old.Switchable {
+		return old
+	}
+	out := *old
+	out.Enabled = found.Enabled
+	return &out
 }
 
 // publish notes what the pool says of its devices.
@@ -73,21 +118,29 @@ func (m *model) publish(pools map[string]resourceslice.Pool) {
 const (
 	attributeGPUInstance     resourceapi.QualifiedName = "gpuInstanceID"
 	attributeComputeInstance resourceapi.QualifiedName = "computeInstanceID"
+	// attributeComputeUUIDs lists the UUIDs of all compute instances where a slice
+	// was divided; uuid and computeInstanceID are then those of the first.
+	attributeComputeUUIDs resourceapi.QualifiedName = "computeInstanceUUIDs"
 )
 
 // attributes are those for a prepared device's metadata: the published ones, and
 // of a MIG slice also what is known only now that it exists.
-func (m *model) attributes(d plan.Device, made plan.Result) map[string]resourceapi.DeviceAttribute {
+func (m *model) attributes(d plan.Device, made plan.Made) map[string]resourceapi.DeviceAttribute {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	out := map[string]resourceapi.DeviceAttribute{}
 	for name, value := range m.published[d.Name] {
 		out[string(name)] = value
 	}
-	if d.MIG != nil {
-		out[string(pool.AttributeUUID)] = resourceapi.DeviceAttribute{StringValue: &made.UUID}
-		out[string(attributeGPUInstance)] = resourceapi.DeviceAttribute{IntValue: ptr.To(int64(made.GPUInstance))}
-		out[string(attributeComputeInstance)] = resourceapi.DeviceAttribute{IntValue: ptr.To(int64(made.ComputeInstance))}
+	if d.MIG == nil || len(made.Compute) == 0 {
+		return out
+	}
+	first := made.Compute[0]
+	out[string(pool.AttributeUUID)] = resourceapi.DeviceAttribute{StringValue: &first.UUID}
+	out[string(attributeGPUInstance)] = resourceapi.DeviceAttribute{IntValue: ptr.To(int64(made.GPUInstance))}
+	out[string(attributeComputeInstance)] = resourceapi.DeviceAttribute{IntValue: ptr.To(int64(first.ID))}
+	if len(made.Compute) > 1 {
+		out[string(attributeComputeUUIDs)] = resourceapi.DeviceAttribute{StringValues: made.UUIDs()}
 	}
 	return out
 }
@@ -110,12 +163,4 @@ func (m *model) check() error {
 		return errUndiscovered
 	}
 	return nil
-}
-
-// missing are the GPUs of old that found lacks.
-func missing(old, found hardware.Node) []hardware.GPU {
-	return slices.DeleteFunc(slices.Clone(old.GPUs), func(g hardware.GPU) bool {
-		_, ok := found.GPU(g.PCI)
-		return ok
-	})
 }

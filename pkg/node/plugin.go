@@ -4,12 +4,13 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
 	"sync"
-	"sync/atomic"
+	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -36,6 +37,19 @@ type Config struct {
 	PluginDir    string
 	RegistrarDir string
 	CDIDir       string
+	// KeepMIGMode leaves MIG mode as it is on every GPU, also where it could be
+	// changed without a reset.
+	KeepMIGMode bool
+	// ServeExisting hands out MIG instances that were there before, as they are.
+	// Without it they keep what overlaps them from being handed out.
+	ServeExisting bool
+	// Rescan is how often hardware is looked at without any event; a minute if 0.
+	Rescan time.Duration
+	// HeldPatience is how long a claim waits for a device that another claim holds.
+	HeldPatience time.Duration
+	// AllowCoexistence publishes although another driver or device plugin offers
+	// this node's GPUs, too.
+	AllowCoexistence bool
 }
 
 // Deps are what a plugin works with.
@@ -54,18 +68,24 @@ type Plugin struct {
 	helper *kubeletplugin.Helper
 	model  model
 	ready  readiness
+	live   liveSlices
+	status *reporter
 	once   once
 	wake   chan struct{}
-	// partitions is false once the API server turns out to drop shared counters.
-	partitions atomic.Bool
+	// released is closed, and made anew, whenever a claim lets its devices go.
+	released broadcast
+	// dropped are the features whose fields the API server turns out to drop.
+	dropped dropped
 	// fail ends Run.
 	fail context.CancelCauseFunc
 }
 
 // New returns a plugin. It starts nothing.
 func New(cfg Config, deps Deps) *Plugin {
+	cfg.Rescan = cmp.Or(cfg.Rescan, time.Minute)
 	p := &Plugin{cfg: cfg, deps: deps, wake: make(chan struct{}, 1)}
-	p.partitions.Store(true)
+	p.live.init(cfg.DriverName, deps.Kube)
+	p.status = newReporter(cfg.DriverName, cfg.NodeName, deps.Kube)
 	return p
 }
 
@@ -75,7 +95,7 @@ func (p *Plugin) Run(ctx context.Context) error {
 	ctx, p.fail = context.WithCancelCause(ctx)
 	defer p.fail(nil)
 	begun := p.inventory(ctx)
-	watch, err := p.ready.watch(p.deps.Kube, p.cfg.DriverName, p.cfg.NodeName, p.poke)
+	watch, err := p.live.watch(p.cfg.NodeName, p.ready.compare, p.poke)
 	if err != nil {
 		return err
 	}
@@ -88,6 +108,7 @@ func (p *Plugin) Run(ctx context.Context) error {
 	wg.Go(func() { watch(ctx) })
 	wg.Go(func() { p.publishing(ctx) })
 	wg.Go(func() { p.recovering(ctx, begun) })
+	wg.Go(func() { p.status.run(ctx) })
 	<-ctx.Done()
 	wg.Wait()
 	helper.Stop()
@@ -183,9 +204,9 @@ func (p *Plugin) HandleError(ctx context.Context, err error, msg string) {
 	}
 	p.deps.Metrics.PublishError()
 	p.ready.reject(err)
-	var dropped *resourceslice.DroppedFieldsError
-	if errors.As(err, &dropped) && p.partitions.Swap(false) {
-		logger.Info("The API server drops fields of partitionable devices; only whole GPUs are published", "disabledFeatures", dropped.DisabledFeatures())
+	var fields *resourceslice.DroppedFieldsError
+	if errors.As(err, &fields) && p.dropped.add(fields.DisabledFeatures()...) {
+		logger.Info("The API server drops fields: what depends on them is not published", "disabledFeatures", fields.DisabledFeatures())
 		p.poke()
 	}
 }

@@ -23,10 +23,33 @@ const undoTimeout = 30 * time.Second
 // prepare owns corridor (b) for one claim: it makes what was allocated and
 // replies with the CDI devices. It never publishes.
 //
+// It waits a while for a device that another claim holds: a pod that was deleted by
+// force frees its claim before its containers have stopped, so the next claim may
+// come seconds too early, and a refusal would cost it more than a minute, because
+// the kubelet does not ask again sooner.
+func (p *Plugin) prepare(ctx context.Context, claim *resourceapi.ResourceClaim) ([]kubeletplugin.Device, error) {
+	patience, cancel := context.WithTimeout(ctx, p.cfg.HeldPatience)
+	defer cancel()
+	for {
+		released := p.released.next()
+		devices, err := p.attempt(ctx, claim)
+		if !errors.Is(err, plan.ErrHeld) {
+			return devices, err
+		}
+		select {
+		case <-released:
+		case <-patience.Done():
+			return nil, err
+		}
+	}
+}
+
+// attempt walks the corridor once.
+//
 // Once it holds the GPUs' locks it goes on to the end although the kubelet may
 // have given up waiting: hardware cannot be interrupted, and the kubelet's next
 // call then finds the claim finished.
-func (p *Plugin) prepare(ctx context.Context, claim *resourceapi.ResourceClaim) ([]kubeletplugin.Device, error) {
+func (p *Plugin) attempt(ctx context.Context, claim *resourceapi.ResourceClaim) ([]kubeletplugin.Device, error) {
 	gpus, err := plan.GPUsOf(claim, p.cfg.DriverName)
 	if err != nil {
 		return nil, err
@@ -75,7 +98,10 @@ func (p *Plugin) plan(ctx context.Context, claim *resourceapi.ResourceClaim, gpu
 	if err != nil {
 		return plan.Plan{}, err
 	}
-	in := plan.Input{Claim: claim, DriverName: p.cfg.DriverName, Node: model, State: state, Config: configs.GPU}
+	in := plan.Input{
+		Claim: claim, DriverName: p.cfg.DriverName, Node: model, State: state,
+		GPUConfig: configs.GPU, MIGConfig: configs.MIG, ServeExisting: p.cfg.ServeExisting,
+	}
 	for _, h := range holders {
 		if h.Plan.Claim.UID != string(claim.UID) {
 			in.Held = append(in.Held, h.Plan)
@@ -121,6 +147,7 @@ func (p *Plugin) finish(ctx context.Context, rec *journal.Record) error {
 	}
 	rec.State, rec.Prepared = journal.Finished, prepared
 	p.deps.Metrics.Hold(deviceTypes(*rec), 1)
+	p.status.prepared(*rec)
 	return nil
 }
 
@@ -212,8 +239,10 @@ func (p *Plugin) rollback(ctx context.Context, rec journal.Record) error {
 	if err := p.deps.Journal.Remove(rec.Plan.Claim.UID); err != nil {
 		return err
 	}
+	p.released.send()
 	if rec.State == journal.Finished {
 		p.deps.Metrics.Hold(deviceTypes(rec), -1)
+		p.status.withdrawn(rec.Plan.Claim)
 	}
 	return nil
 }

@@ -5,18 +5,17 @@ import (
 	"fmt"
 	"time"
 
+	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
 
+	"github.com/cleave-dra/cleave/pkg/hardware"
+	"github.com/cleave-dra/cleave/pkg/journal"
 	"github.com/cleave-dra/cleave/pkg/slices"
 )
 
-const (
-	// debounce gathers what comes close together into one publication.
-	debounce = time.Second
-	// rescan is how often hardware is looked at without any event.
-	rescan = time.Minute
-)
+// debounce gathers what comes close together into one publication.
+const debounce = time.Second
 
 // retry is how soon hardware is looked at again while it cannot be read: a
 // driver that is still being installed takes minutes.
@@ -29,7 +28,7 @@ func retry() wait.Backoff {
 func (p *Plugin) publishing(ctx context.Context) {
 	backoff := retry()
 	for {
-		next := rescan
+		next := p.cfg.Rescan
 		if err := p.publish(ctx); err != nil && ctx.Err() == nil {
 			next = backoff.Step()
 			p.deps.Metrics.PublishError()
@@ -45,41 +44,84 @@ func (p *Plugin) publishing(ctx context.Context) {
 
 // publish walks from hardware to slices once.
 func (p *Plugin) publish(ctx context.Context) error {
-	logger := klog.FromContext(ctx)
-	found, skipped, err := p.deps.Host.Discover(ctx)
+	if err := p.probe(ctx); err != nil {
+		return err
+	}
+	found, err := p.discover(ctx)
 	if err != nil {
 		p.model.failed(err)
 		return err
 	}
-	for _, reason := range skipped {
-		p.once.log(logger, "Left a GPU out", reason)
+	records, _ := p.deps.Journal.All() // those that cannot be read are said at start
+	node, missing := p.model.update(found, holders(records), time.Now())
+	p.deps.Metrics.GPUs(len(node.GPUs) - len(missing))
+	refused, err := p.rival(ctx, node, len(records) > 0)
+	if err != nil {
+		return err
 	}
-	before, _ := p.model.get()
-	for _, g := range missing(before, found) {
-		p.once.log(logger, "A published GPU is gone; it stays published, and preparing it will fail",
-			fmt.Errorf("GPU %s: not found", g.ID()))
+	if refused != nil {
+		node.GPUs = nil
 	}
-	node := p.model.update(found)
-	p.deps.Metrics.GPUs(len(node.GPUs))
-	resources, err := slices.Build(node, p.pool())
+	resources, err := slices.Build(node, p.pool(ctx, node, missing, records))
 	if err != nil {
 		return fmt.Errorf("build ResourceSlices (the last good ones stay): %w", err)
 	}
 	p.model.publish(resources.Pools)
-	p.ready.want(resources)
+	p.ready.want(resources, refused)
+	p.ready.compare(&p.live)
 	if err := p.helper.PublishResources(ctx, resources); err != nil {
 		return fmt.Errorf("publish ResourceSlices: %w", err)
 	}
 	return nil
 }
 
+// discover reads the hardware, says what is left out, and lets the configuration
+// have its say on MIG mode.
+func (p *Plugin) discover(ctx context.Context) (hardware.Node, error) {
+	found, skipped, err := p.deps.Host.Discover(ctx)
+	if err != nil {
+		return hardware.Node{}, err
+	}
+	for _, reason := range skipped {
+		p.once.log(klog.FromContext(ctx), "Read GPUs", reason)
+	}
+	for _, g := range found.GPUs {
+		if g.MIG != nil && p.cfg.KeepMIGMode {
+			g.MIG.Switchable = false
+		}
+	}
+	return found, nil
+}
+
+// holders tells of a GPU whether any claim has a device on it.
+func holders(records []journal.Record) func(hardware.PCIAddress) bool {
+	held := map[hardware.PCIAddress]bool{}
+	for _, rec := range records {
+		for _, gpu := range rec.Plan.GPUs() {
+			held[gpu] = true
+		}
+	}
+	return func(gpu hardware.PCIAddress) bool { return held[gpu] }
+}
+
 // pool is what shapes the pool besides the hardware. What claims hold must stay
 // in it; where the API server drops counters, slices go all the same, because
 // there nothing keeps the scheduler from giving overlapping ones away.
-func (p *Plugin) pool() slices.Options {
-	opts := slices.Options{NodeName: p.cfg.NodeName, Partitions: p.partitions.Load()}
+func (p *Plugin) pool(ctx context.Context, node hardware.Node, missing map[hardware.PCIAddress]string, records []journal.Record) slices.Options {
+	opts := slices.Options{
+		NodeName:      p.cfg.NodeName,
+		Partitions:    !p.dropped.has(featurePartitionableDevices),
+		Taintless:     p.dropped.has(featureDeviceTaints),
+		Existing:      p.foreign(ctx, node, missing),
+		ServeExisting: p.cfg.ServeExisting,
+		GPUTaints:     map[hardware.PCIAddress][]resourceapi.DeviceTaint{},
+	}
+	for gpu, why := range missing {
+		p.once.log(klog.FromContext(ctx), "A published GPU is missing: tainted, and withdrawn once nobody can hold it",
+			fmt.Errorf("GPU %s: %s", gpu, why))
+		opts.GPUTaints[gpu] = []resourceapi.DeviceTaint{{Key: TaintGPUMissing, Value: why, Effect: resourceapi.DeviceTaintEffectNoSchedule}}
+	}
 	if opts.Partitions {
-		records, _ := p.deps.Journal.All() // those that cannot be read are said at start
 		for _, rec := range records {
 			for _, d := range rec.Plan.Devices {
 				opts.Held = append(opts.Held, d.Name)

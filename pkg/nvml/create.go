@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 
@@ -43,10 +45,10 @@ func (d *Driver) CreateGPUInstance(ctx context.Context, gpu hardware.GPUID, prof
 	return out, err
 }
 
-// CreateComputeInstance makes the compute instance that takes the whole GPU
-// instance, and reads the UUID that the MIG device got. One that cannot be read
-// is destroyed again.
-func (d *Driver) CreateComputeInstance(ctx context.Context, gpu hardware.GPUID, gpuInstance int) (hardware.ComputeInstance, error) {
+// CreateComputeInstance makes a compute instance of so many compute slices, 0 for
+// the one that takes the whole GPU instance, where NVML chooses, and reads the UUID
+// that the MIG device got. One that cannot be read is destroyed again.
+func (d *Driver) CreateComputeInstance(ctx context.Context, gpu hardware.GPUID, gpuInstance, slices int) (hardware.ComputeInstance, error) {
 	var out hardware.ComputeInstance
 	err := d.onMIG(ctx, gpu, func(s *session, dev nvml.Device) error {
 		on := instanceName(gpu, gpuInstance)
@@ -58,9 +60,9 @@ func (d *Driver) CreateComputeInstance(ctx context.Context, gpu hardware.GPUID, 
 		if err != nil {
 			return err
 		}
-		info, ok := largest(offered)
-		if !ok {
-			return fmt.Errorf("create compute instance on %s: %w: no compute-instance profile", on, hardware.ErrNotSupported)
+		info, err := choose(offered, slices)
+		if err != nil {
+			return fmt.Errorf("create compute instance on %s: %w", on, err)
 		}
 		ci, ret := gi.CreateComputeInstance(&info)
 		if err := failure("nvmlGpuInstanceCreateComputeInstance", on, ret); err != nil {
@@ -74,14 +76,20 @@ func (d *Driver) CreateComputeInstance(ctx context.Context, gpu hardware.GPUID, 
 	return out, err
 }
 
-// largest is the profile that takes all compute slices. Variants come after the
-// plain profile in NVML's enum (7_SLICE_NVL after 7_SLICE), so the first wins.
-func largest(infos []nvml.ComputeInstanceProfileInfo) (nvml.ComputeInstanceProfileInfo, bool) {
+// choose is the profile with so many compute slices, or with the most if that is 0.
+// Variants come after the plain profile in NVML's enum (7_SLICE_NVL after 7_SLICE),
+// so the first wins.
+func choose(infos []nvml.ComputeInstanceProfileInfo, slices int) (nvml.ComputeInstanceProfileInfo, error) {
 	var out nvml.ComputeInstanceProfileInfo
+	var sizes []string
 	for _, info := range infos {
-		if info.SliceCount > out.SliceCount {
+		sizes = append(sizes, strconv.Itoa(int(info.SliceCount)))
+		if slices == 0 && info.SliceCount > out.SliceCount || slices > 0 && int(info.SliceCount) == slices && out.SliceCount == 0 {
 			out = info
 		}
 	}
-	return out, out.SliceCount > 0
+	if out.SliceCount == 0 {
+		return out, fmt.Errorf("%w: no compute-instance profile of %d slices, only of %s", hardware.ErrNotSupported, slices, strings.Join(sizes, ", "))
+	}
+	return out, nil
 }

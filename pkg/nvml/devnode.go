@@ -30,10 +30,10 @@ func (d *Driver) DeviceNodes(ctx context.Context, gpu hardware.GPUID) ([]hardwar
 	return nodes, err
 }
 
-// MIGDeviceNodes is the node of the GPU and the two capability nodes, without
-// which the driver opens neither instance. Their numbers come from the kernel;
-// the files under /dev/nvidia-caps need not exist on the host.
-func (d *Driver) MIGDeviceNodes(ctx context.Context, gpu hardware.GPUID, gpuInstance, computeInstance int) ([]hardware.DeviceNode, error) {
+// MIGDeviceNodes is the node of the GPU and the capability nodes, without which the
+// driver opens none of the instances. Their numbers come from the kernel; the files
+// under /dev/nvidia-caps need not exist on the host.
+func (d *Driver) MIGDeviceNodes(ctx context.Context, gpu hardware.GPUID, gpuInstance int, computeInstances []int) ([]hardware.DeviceNode, error) {
 	nodes, minor, err := d.parent(ctx, gpu)
 	if err != nil {
 		return nil, err
@@ -43,7 +43,11 @@ func (d *Driver) MIGDeviceNodes(ctx context.Context, gpu hardware.GPUID, gpuInst
 		return nil, err
 	}
 	gi := filepath.Join("driver/nvidia/capabilities", fmt.Sprintf("gpu%d", minor), "mig", fmt.Sprintf("gi%d", gpuInstance))
-	for _, dir := range []string{gi, filepath.Join(gi, fmt.Sprintf("ci%d", computeInstance))} {
+	dirs := []string{gi}
+	for _, ci := range computeInstances {
+		dirs = append(dirs, filepath.Join(gi, fmt.Sprintf("ci%d", ci)))
+	}
+	for _, dir := range dirs {
 		n, err := d.capability(filepath.Join(dir, "access"))
 		if err != nil {
 			return nil, fmt.Errorf("find capability node on %s: %w", instanceName(gpu, gpuInstance), err)

@@ -60,7 +60,7 @@ func TestDeviceNodes(t *testing.T) {
 			defer d.Close()
 			got, err := d.DeviceNodes(t.Context(), gpu(0))
 			checkNodes(t, "DeviceNodes", whole, got, tc.wholeErr, err)
-			got, err = d.MIGDeviceNodes(t.Context(), gpu(0), 11, 0)
+			got, err = d.MIGDeviceNodes(t.Context(), gpu(0), 11, []int{0})
 			checkNodes(t, "MIGDeviceNodes", slice, got, tc.migErr, err)
 		})
 	}

@@ -40,7 +40,7 @@ func TestSlice(t *testing.T) {
 	if diff := cmp.Diff([]hardware.Instance{want}, instances(t, d)); diff != "" {
 		t.Errorf("without a compute instance (-want +got):\n%s", diff)
 	}
-	ci, err := d.CreateComputeInstance(ctx, gpu(0), made.ID)
+	ci, err := d.CreateComputeInstance(ctx, gpu(0), made.ID, 0)
 	must(t, err)
 	want.Compute = []hardware.ComputeInstance{ci}
 	if diff := cmp.Diff([]hardware.Instance{want}, instances(t, d)); diff != "" || !strings.HasPrefix(ci.UUID, "MIG-") {
@@ -106,13 +106,13 @@ func TestCreateComputeFails(t *testing.T) {
 			gi, err := d.CreateGPUInstance(t.Context(), gpu(0), mig.Profile1Slice, at4)
 			must(t, err)
 			faults(t, tc.fault)
-			_, err = d.CreateComputeInstance(t.Context(), gpu(0), gi.ID)
+			_, err = d.CreateComputeInstance(t.Context(), gpu(0), gi.ID, 0)
 			wantErr(t, "CreateComputeInstance", err, tc.want)
 			faults(t)
 			if list := instances(t, d); len(list) != 1 || len(list[0].Compute) > 0 {
 				t.Errorf("left: %v", list)
 			}
-			if _, err := d.CreateComputeInstance(t.Context(), gpu(0), gi.ID); err != nil {
+			if _, err := d.CreateComputeInstance(t.Context(), gpu(0), gi.ID, 0); err != nil {
 				t.Errorf("next attempt: %v", err)
 			}
 		})
@@ -129,7 +129,7 @@ func TestDestroyFails(t *testing.T) {
 			d, ctx := migDriver(t), t.Context()
 			gi, err := d.CreateGPUInstance(ctx, gpu(0), mig.Profile1Slice, at4)
 			must(t, err)
-			ci, err := d.CreateComputeInstance(ctx, gpu(0), gi.ID)
+			ci, err := d.CreateComputeInstance(ctx, gpu(0), gi.ID, 0)
 			must(t, err)
 			check := func(what string, err error) {
 				t.Helper()
@@ -220,7 +220,7 @@ func operations(d *nvml.Driver, id hardware.GPUID) map[string]func(context.Conte
 			_, err := d.CreateGPUInstance(ctx, id, mig.Profile1Slice, at4)
 			return err
 		},
-		"CreateComputeInstance":  func(ctx context.Context) error { _, err := d.CreateComputeInstance(ctx, id, 7); return err },
+		"CreateComputeInstance":  func(ctx context.Context) error { _, err := d.CreateComputeInstance(ctx, id, 7, 0); return err },
 		"DestroyComputeInstance": func(ctx context.Context) error { return d.DestroyComputeInstance(ctx, id, 7, 0) },
 		"DestroyGPUInstance":     func(ctx context.Context) error { return d.DestroyGPUInstance(ctx, id, 7) },
 		"ComputeMode":            func(ctx context.Context) error { _, err := d.ComputeMode(ctx, id); return err },
@@ -228,7 +228,7 @@ func operations(d *nvml.Driver, id hardware.GPUID) map[string]func(context.Conte
 			return d.SetComputeMode(ctx, id, hardware.ComputeModeDefault)
 		},
 		"DeviceNodes":    func(ctx context.Context) error { _, err := d.DeviceNodes(ctx, id); return err },
-		"MIGDeviceNodes": func(ctx context.Context) error { _, err := d.MIGDeviceNodes(ctx, id, 7, 0); return err },
+		"MIGDeviceNodes": func(ctx context.Context) error { _, err := d.MIGDeviceNodes(ctx, id, 7, []int{0}); return err },
 	}
 }
 

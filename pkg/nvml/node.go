@@ -14,9 +14,10 @@ import (
 const mib = 1 << 20
 
 // Node reads the model, without what only sysfs knows (PCIe root, NUMA node). A
-// GPU that cannot be read in full is left out, with the reason in the second
-// result: no value of one GPU ever stands in for another's. A GPU whose MIG mode
-// is off and whose profiles this process may not read is there as one without MIG.
+// GPU that cannot be read in full is left out: no value of one GPU ever stands in
+// for another's. A GPU whose MIG mode is off and whose profiles this process may not
+// read is there as one without MIG. The second result has the reasons, and what else
+// a person should know.
 func (d *Driver) Node(ctx context.Context) (hardware.Node, []error, error) {
 	var node hardware.Node
 	var skipped []error
@@ -42,7 +43,7 @@ func (s *session) node(ctx context.Context) (hardware.Node, []error, error) {
 		if err := ctx.Err(); err != nil {
 			return hardware.Node{}, nil, err
 		}
-		gpu, limited, err := s.gpu(i)
+		gpu, notes, err := s.gpu(i)
 		if errors.Is(err, hardware.ErrDriverUnavailable) {
 			return hardware.Node{}, nil, err
 		}
@@ -50,9 +51,7 @@ func (s *session) node(ctx context.Context) (hardware.Node, []error, error) {
 			skipped = append(skipped, fmt.Errorf("leave out GPU with index %d: %w", i, err))
 			continue
 		}
-		if limited != nil {
-			skipped = append(skipped, fmt.Errorf("leave out the MIG slices of GPU %s: %w", gpu.ID(), limited))
-		}
+		skipped = append(skipped, notes...)
 		node.GPUs = append(node.GPUs, gpu)
 	}
 	node.Sort()
@@ -72,8 +71,8 @@ func (s *session) cudaDriverVersion() int {
 }
 
 // gpu reads the GPU with NVML's index i. The index has no other use: it shifts.
-// limited says why a GPU that could do MIG is one that cannot.
-func (s *session) gpu(i int) (g hardware.GPU, limited, err error) {
+// notes say what a person should know about one that is not left out.
+func (s *session) gpu(i int) (g hardware.GPU, notes []error, err error) {
 	dev, ret := s.lib.DeviceGetHandleByIndex(i)
 	if err := failure("nvmlDeviceGetHandleByIndex", fmt.Sprintf("index %d", i), ret); err != nil {
 		return hardware.GPU{}, nil, err
@@ -85,10 +84,10 @@ func (s *session) gpu(i int) (g hardware.GPU, limited, err error) {
 		return hardware.GPU{}, nil, err
 	}
 	s.describe(dev, &g)
-	if g.MIG, limited, err = s.mig(dev, g); err != nil {
+	if g.MIG, notes, err = s.mig(dev, g); err != nil {
 		return hardware.GPU{}, nil, err
 	}
-	return g, limited, nil
+	return g, notes, nil
 }
 
 func pciAddress(dev nvml.Device, i int) (hardware.PCIAddress, error) {

@@ -26,7 +26,7 @@ func fakeGPU(i int) hardware.GPU {
 	for start := range 7 {
 		p.Placements = append(p.Placements, mig.Placement{Start: start, Size: 1})
 	}
-	g.MIG = &hardware.MIG{Profiles: []mig.Profile{p}}
+	g.MIG = &hardware.MIG{Switchable: true, Profiles: []mig.Profile{p}}
 	return g
 }
 
@@ -37,6 +37,7 @@ func TestNode(t *testing.T) {
 	withoutMemory.MIG.Profiles[0].Name = "1g.0gb"
 	nameless := fakeGPU(1)
 	nameless.Brand, nameless.Architecture, nameless.CUDAComputeCapability = "", "", ""
+	nameless.MIG.Switchable = false // who knows
 	others := []hardware.GPU{fakeGPU(0), fakeGPU(2)}
 	tests := map[string]struct {
 		faults  []string
@@ -172,6 +173,7 @@ func TestOldLibrary(t *testing.T) {
 	must(t, errors.Join(append(skipped, err)...))
 	want := fakeGPU(0)
 	want.Brand, want.Architecture, want.CUDAComputeCapability = "", "", ""
+	want.MIG.Switchable = false // without the architecture nobody knows
 	if diff := cmp.Diff(hardware.Node{DriverVersion: "580.95.05", GPUs: []hardware.GPU{want}}, node); diff != "" {
 		t.Errorf("node (-want +got):\n%s", diff)
 	}

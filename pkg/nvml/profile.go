@@ -12,29 +12,67 @@ import (
 	"github.com/cleave-dra/cleave/pkg/mig"
 )
 
-// mig reads what a GPU can be partitioned into; nil if it cannot be. Without the
-// right to read that, a GPU whose mode is off can still be handed out whole, for
-// the reason in limited.
-func (s *session) mig(dev nvml.Device, g hardware.GPU) (_ *hardware.MIG, limited, _ error) {
-	if s.noMIG != "" {
-		return nil, nil, nil
+// mig reads what a GPU can be partitioned into; nil if it cannot be. notes say what
+// a person should know: without the right to read that, a GPU whose mode is off can
+// still be handed out whole; and a change of mode may be pending.
+func (s *session) mig(dev nvml.Device, g hardware.GPU) (_ *hardware.MIG, notes []error, _ error) {
+	if s.noMIG != "" || s.virtualization(dev) == nvml.GPU_VIRTUALIZATION_MODE_VGPU {
+		return nil, nil, nil // a virtual GPU is partitioned by its host
 	}
-	current, _, ret := dev.GetMigMode()
+	current, pending, ret := dev.GetMigMode()
 	if unavailable(ret) {
 		return nil, nil, nil
 	}
 	if err := failure("nvmlDeviceGetMigMode", g.ID().String(), ret); err != nil {
 		return nil, nil, err
 	}
+	if current != pending {
+		notes = append(notes, fmt.Errorf("MIG mode of GPU %s is %s and will be %s after a reset of the GPU (nvidia-smi --gpu-reset) or a reboot; until then the present mode counts",
+			g.ID(), modeName(current), modeName(pending)))
+	}
 	enabled := current == nvml.DEVICE_MIG_ENABLE
 	profiles, err := s.profiles(dev, g)
 	if errors.Is(err, hardware.ErrNoPermission) && !enabled {
-		return nil, err, nil
+		return nil, append(notes, fmt.Errorf("leave out the MIG slices of GPU %s: %w", g.ID(), err)), nil
 	}
 	if err != nil || len(profiles) == 0 {
-		return nil, nil, err
+		return nil, notes, err
 	}
-	return &hardware.MIG{Enabled: enabled, Profiles: profiles}, nil, nil
+	return &hardware.MIG{Enabled: enabled, Switchable: s.switchable(dev), Profiles: profiles}, notes, nil
+}
+
+func modeName(mode int) string {
+	if mode == nvml.DEVICE_MIG_ENABLE {
+		return "on"
+	}
+	return "off"
+}
+
+// switchable tells whether MIG mode can be changed without a GPU reset: from Hopper
+// on the driver does it at once (MIG User Guide, "Enable MIG Mode"), on Ampere it
+// takes a reset, which in a virtual machine may never come. Unknown means no.
+func (s *session) switchable(dev nvml.Device) bool {
+	if !s.has("nvmlDeviceGetArchitecture") {
+		return false
+	}
+	architecture, ret := dev.GetArchitecture()
+	if ret != nvml.SUCCESS || architecture == nvml.DEVICE_ARCH_UNKNOWN || architecture < nvml.DEVICE_ARCH_HOPPER {
+		return false
+	}
+	return s.virtualization(dev) == nvml.GPU_VIRTUALIZATION_MODE_NONE
+}
+
+// virtualization is how the GPU came to this machine; "not at all" where the driver
+// does not say.
+func (s *session) virtualization(dev nvml.Device) nvml.GpuVirtualizationMode {
+	if !s.has("nvmlDeviceGetVirtualizationMode") {
+		return nvml.GPU_VIRTUALIZATION_MODE_NONE
+	}
+	mode, ret := dev.GetVirtualizationMode()
+	if ret != nvml.SUCCESS {
+		return nvml.GPU_VIRTUALIZATION_MODE_NONE
+	}
+	return mode
 }
 
 // profiles asks for every enum value. The unversioned call and the placements
@@ -56,20 +94,19 @@ func (s *session) profiles(dev nvml.Device, g hardware.GPU) ([]mig.Profile, erro
 		if len(placements) == 0 {
 			continue // nothing could ever be created
 		}
-		out = append(out, profile(enum, info, placements, g.MemoryMiB))
+		out = append(out, profile(g, enum, info, placements))
 	}
 	return distinct(out), nil
 }
 
-func profile(enum int, info nvml.GpuInstanceProfileInfo, at []mig.Placement, totalMiB int64) mig.Profile {
+func profile(g hardware.GPU, enum int, info nvml.GpuInstanceProfileInfo, at []mig.Placement) mig.Profile {
 	memory := int64(info.MemorySizeMB)
-	return mig.Profile{
-		Enum:      enum,
-		ID:        int(info.Id),
-		Name:      mig.Name(enum, int(info.SliceCount), memory, totalMiB),
-		Slices:    int(info.SliceCount),
-		MemoryMiB: memory,
-		// On A30 NVML reports a wrong count (NVIDIA/mig-parted, pkg/mig/discovery).
+	p := mig.Profile{
+		Enum:         enum,
+		ID:           int(info.Id),
+		Name:         mig.Name(enum, int(info.SliceCount), memory, g.MemoryMiB),
+		Slices:       int(info.SliceCount),
+		MemoryMiB:    memory,
 		MaxInstances: int(info.InstanceCount),
 		Engines: mig.Engines{
 			Multiprocessors: int(info.MultiprocessorCount),
@@ -81,6 +118,16 @@ func profile(enum int, info nvml.GpuInstanceProfileInfo, at []mig.Placement, tot
 		},
 		Placements: at,
 	}
+	// On A30, an Ampere, NVML has been seen to report a wrong count
+	// (NVIDIA/mig-parted, pkg/mig/discovery). It is not needed there: each GPU has
+	// one set of extra media engines, and else the placements are the limit.
+	switch {
+	case p.Media():
+		p.MaxInstances = 1
+	case g.Architecture == "Ampere":
+		p.MaxInstances = p.Disjoint()
+	}
+	return p
 }
 
 // distinct keeps the first of profiles with the same name, since devices are

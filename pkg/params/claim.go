@@ -17,8 +17,9 @@ import (
 // status.allocation.devices.results. A device without configuration is left out.
 // The objects may be shared between devices and are not to be changed.
 type Configs struct {
-	// GPU is for whole GPUs.
+	// GPU is for whole GPUs, MIG for MIG slices.
 	GPU map[int]*v1alpha1.GPUConfig
+	MIG map[int]*v1alpha1.MIGConfig
 }
 
 // ForClaim finds the configuration of every device that an allocated claim was
@@ -28,10 +29,11 @@ type Configs struct {
 // Of the configurations that cover a device the last one counts, as a whole; those
 // of the claim come after those of a DeviceClass. One for a request covers its
 // subrequests, and one for no request in particular all of them. In each it
-// applies to the devices of its type only, but a claim's GPUConfig is refused if
-// it names a request that was given MIG slices only, or covers a GPU with admin
-// access. From a DeviceClass, which the claim's author has not written, it is
-// passed over in both cases.
+// applies to the devices of its type only: GPUConfig to whole GPUs, MIGConfig to
+// MIG slices. One in the claim is refused if it names a request that was given
+// only devices of the other type, or covers a device with admin access. From a
+// DeviceClass, which the claim's author has not written, it is passed over in
+// both cases.
 func ForClaim(claim *resourceapi.ResourceClaim, driverName string) (Configs, error) {
 	if claim.Status.Allocation == nil {
 		return Configs{}, fmt.Errorf("read the configuration of claim %s/%s: it is not allocated", claim.Namespace, claim.Name)
@@ -93,12 +95,17 @@ func (s selection) decode() ([]entry, field.ErrorList) {
 
 // apply gives each device the last configuration that covers it.
 func (s selection) apply(entries []entry) Configs {
-	configs := Configs{GPU: map[int]*v1alpha1.GPUConfig{}}
+	configs := Configs{GPU: map[int]*v1alpha1.GPUConfig{}, MIG: map[int]*v1alpha1.MIGConfig{}}
 	for _, e := range entries {
-		cfg, ok := e.object.(*v1alpha1.GPUConfig)
 		for i, r := range s.devices.Results {
-			if ok && e.covers(r) && s.isGPU(r) && !isAdmin(r) {
+			if !e.covers(r) || !s.appliesTo(e, r) || isAdmin(r) {
+				continue
+			}
+			switch cfg := e.object.(type) {
+			case *v1alpha1.GPUConfig:
 				configs.GPU[i] = cfg
+			case *v1alpha1.MIGConfig:
+				configs.MIG[i] = cfg
 			}
 		}
 	}
@@ -107,34 +114,38 @@ func (s selection) apply(entries []entry) Configs {
 
 // validate refuses what the claim's author asks for in vain, or may not ask for.
 func (s selection) validate(e entry) field.ErrorList {
-	if _, ok := e.object.(*v1alpha1.GPUConfig); !ok || e.fromClass() {
+	if e.fromClass() {
 		return nil
+	}
+	kind, wants := v1alpha1.GPUConfigKind, "whole GPUs"
+	if _, ok := e.object.(*v1alpha1.MIGConfig); ok {
+		kind, wants = v1alpha1.MIGConfigKind, "MIG slices"
 	}
 	var errs field.ErrorList
 	for k, request := range e.Requests {
-		if s.onlySlices(request) {
+		if s.inVain(e, request) {
 			errs = append(errs, field.Invalid(e.path.Child("requests").Index(k), request,
-				"GPUConfig configures whole GPUs, and this request was given none"))
+				fmt.Sprintf("%s configures %s, and this request was given none", kind, wants)))
 		}
 	}
 	for _, r := range s.devices.Results {
-		if e.covers(r) && s.isGPU(r) && isAdmin(r) {
+		if e.covers(r) && s.appliesTo(e, r) && isAdmin(r) {
 			errs = append(errs, field.Forbidden(e.path.Child("opaque", "parameters"),
-				fmt.Sprintf("GPUConfig covers request %q, which has admin access and so must not change the GPU; name other requests in %s", r.Request, e.path.Child("requests"))))
+				fmt.Sprintf("%s covers request %q, which has admin access and so must not change the device; name other requests in %s", kind, r.Request, e.path.Child("requests"))))
 			break
 		}
 	}
 	return errs
 }
 
-// onlySlices tells whether a request was given devices of the driver, but no whole
-// GPU. A parent request has no devices under its own name, so a configuration for
-// it may well cover an alternative that is a MIG slice.
-func (s selection) onlySlices(request string) bool {
+// inVain tells whether a request was given devices of the driver, but none of the
+// configuration's type. A parent request has no devices under its own name, so a
+// configuration for it may well cover an alternative of the other type.
+func (s selection) inVain(e entry, request string) bool {
 	given := false
 	for _, r := range s.devices.Results {
 		if r.Driver == s.driver && r.Request == request {
-			if s.isGPU(r) {
+			if s.appliesTo(e, r) {
 				return false
 			}
 			given = true
@@ -143,13 +154,18 @@ func (s selection) onlySlices(request string) bool {
 	return given
 }
 
-// isGPU tells whether the driver gave a whole GPU.
-func (s selection) isGPU(r resourceapi.DeviceRequestAllocationResult) bool {
+// appliesTo tells whether a device is of the type that the configuration is for.
+func (s selection) appliesTo(e entry, r resourceapi.DeviceRequestAllocationResult) bool {
 	if r.Driver != s.driver {
 		return false
 	}
 	addr, err := hardware.AddressOf(r.Device)
-	return err == nil && hardware.GPU{PCI: addr}.DeviceName() == r.Device
+	if err != nil {
+		return false
+	}
+	whole := hardware.GPU{PCI: addr}.DeviceName() == r.Device
+	_, forSlices := e.object.(*v1alpha1.MIGConfig)
+	return whole != forSlices
 }
 
 func isAdmin(r resourceapi.DeviceRequestAllocationResult) bool {

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 	kjson "sigs.k8s.io/json"
 
 	"github.com/cleave-dra/cleave/api/v1alpha1"
@@ -32,6 +33,7 @@ type kind struct {
 func kinds() map[schema.GroupVersionKind]kind {
 	return map[schema.GroupVersionKind]kind{
 		v1alpha1.GroupVersion().WithKind(v1alpha1.GPUConfigKind): row(validateGPUConfig),
+		v1alpha1.GroupVersion().WithKind(v1alpha1.MIGConfigKind): row(validateMIGConfig),
 	}
 }
 
@@ -53,6 +55,29 @@ func validateGPUConfig(c *v1alpha1.GPUConfig, path *field.Path) field.ErrorList 
 		return field.ErrorList{field.NotSupported(path.Child("computeMode"), short(string(*c.ComputeMode)), v1alpha1.ComputeModes())}
 	}
 	return nil
+}
+
+// validateMIGConfig checks what holds for every GPU; whether the compute instances
+// fit into the slice that was allocated is for the plan to say.
+func validateMIGConfig(c *v1alpha1.MIGConfig, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	total := 0
+	for i, ci := range c.ComputeInstances {
+		path := path.Child("computeInstances").Index(i)
+		if ci.Slices < 1 || ci.Slices > v1alpha1.MaxComputeInstances {
+			errs = append(errs, field.Invalid(path.Child("slices"), ci.Slices, fmt.Sprintf("want 1 to %d compute slices", v1alpha1.MaxComputeInstances)))
+		}
+		count := ptr.Deref(ci.Count, 1)
+		if count < 1 || count > v1alpha1.MaxComputeInstances {
+			errs = append(errs, field.Invalid(path.Child("count"), count, fmt.Sprintf("want 1 to %d", v1alpha1.MaxComputeInstances)))
+			continue
+		}
+		total += int(count)
+	}
+	if total > v1alpha1.MaxComputeInstances {
+		errs = append(errs, field.TooMany(path.Child("computeInstances"), total, v1alpha1.MaxComputeInstances))
+	}
+	return errs
 }
 
 // Decode reads the JSON that a user wrote as opaque parameters at path. It is
@@ -97,7 +122,7 @@ func typeOf(raw []byte, path *field.Path) (metav1.TypeMeta, *field.Error) {
 	case meta.APIVersion == "":
 		return metav1.TypeMeta{}, field.Required(path.Child("apiVersion"), fmt.Sprintf("want %s", v1alpha1.GroupVersion()))
 	case meta.Kind == "":
-		return metav1.TypeMeta{}, field.Required(path.Child("kind"), fmt.Sprintf("for example %s", v1alpha1.GPUConfigKind))
+		return metav1.TypeMeta{}, field.Required(path.Child("kind"), fmt.Sprintf("%s or %s", v1alpha1.GPUConfigKind, v1alpha1.MIGConfigKind))
 	}
 	return *meta, nil
 }

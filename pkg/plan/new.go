@@ -6,14 +6,21 @@ import (
 	"slices"
 
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/cleave-dra/cleave/api/v1alpha1"
 	"github.com/cleave-dra/cleave/pkg/hardware"
+	"github.com/cleave-dra/cleave/pkg/mig"
 )
 
-// ErrConflict: the device is held by another claim, or somebody else's MIG
-// instance is in the way. It goes away when the holder does.
-var ErrConflict = errors.New("device is not free")
+// Why a device is not free.
+var (
+	// ErrHeld: another claim holds it. It goes away when that claim is released.
+	ErrHeld = errors.New("device is held by another claim")
+	// ErrForeign: a MIG instance that no claim made is in the way. It goes away
+	// when a person removes that.
+	ErrForeign = errors.New("a MIG instance that no claim made is in the way")
+)
 
 // Input is all that a plan is made from.
 type Input struct {
@@ -24,10 +31,15 @@ type Input struct {
 	// their locks.
 	Node  hardware.Node
 	State map[hardware.PCIAddress]GPUState
-	// Config is the configuration by result index; a missing one is empty.
-	Config map[int]*v1alpha1.GPUConfig
+	// GPUConfig and MIGConfig are the configuration by result index; a missing one
+	// is empty.
+	GPUConfig map[int]*v1alpha1.GPUConfig
+	MIGConfig map[int]*v1alpha1.MIGConfig
 	// Held are the plans, begun or finished, of all other claims on these GPUs.
 	Held []Plan
+	// ServeExisting hands out MIG slices that no claim made as they are. Without
+	// it they are only in the way.
+	ServeExisting bool
 }
 
 // GPUState is what changes on a GPU.
@@ -39,9 +51,10 @@ type GPUState struct {
 
 // New makes the plan for a claim. It fails with all problems at once: devices
 // that this node does not have (hardware.ErrNotFound), devices that are not free
-// (ErrConflict), configuration that does not fit.
+// (ErrHeld, ErrForeign), a MIG mode that would have to change and cannot
+// (hardware.ErrResetRequired), configuration that does not fit.
 func New(in Input) (Plan, error) {
-	b := builder{in: in, plan: Plan{Claim: ClaimOf(in.Claim)}, mode: map[hardware.PCIAddress]bool{}}
+	b := builder{in: in, plan: Plan{Claim: ClaimOf(in.Claim)}, modes: map[hardware.PCIAddress]bool{}}
 	var errs []error
 	for i, r := range Results(in.Claim, in.DriverName) {
 		if err := b.add(i, r); err != nil {
@@ -77,8 +90,8 @@ func Results(claim *resourceapi.ResourceClaim, driverName string) func(yield fun
 type builder struct {
 	in   Input
 	plan Plan
-	// mode is the MIG mode that the steps so far lead to, by GPU.
-	mode map[hardware.PCIAddress]bool
+	// modes are the MIG modes that the steps so far lead to, by GPU.
+	modes map[hardware.PCIAddress]bool
 }
 
 // add plans one allocated device.
@@ -98,54 +111,116 @@ func (b *builder) add(index int, r resourceapi.DeviceRequestAllocationResult) er
 	if d.Admin && d.MIG != nil {
 		return fmt.Errorf("device %s: admin access to a MIG slice is not possible, since it would have to be made: ask for the whole GPU with admin access", d.Name)
 	}
-	if !d.Admin {
-		if err := b.free(d); err != nil {
-			return err
-		}
+	if d.Admin {
+		b.plan.Devices = append(b.plan.Devices, d)
+		return nil
+	}
+	if err := b.free(&d); err != nil {
+		return err
+	}
+	steps, err := b.steps(d, found, index)
+	if err != nil {
+		return err
 	}
 	b.plan.Devices = append(b.plan.Devices, d)
-	if !d.Admin {
-		b.steps(found, b.in.Config[index])
-	}
+	b.plan.Steps = append(b.plan.Steps, steps...)
 	return nil
 }
 
-// steps appends what makes the last device ready.
-func (b *builder) steps(found hardware.Device, cfg *v1alpha1.GPUConfig) {
-	i := len(b.plan.Devices) - 1
-	step := func(k StepKind) Step { return Step{Kind: k, Device: i} }
-	state := b.in.State[found.GPU.PCI]
-	enabled, known := b.mode[found.GPU.PCI]
-	if !known {
-		enabled = state.MIGEnabled
-	}
-	want := found.Partition != nil
-	if want != enabled {
-		kind := DisableMIG
-		if want {
-			kind = EnableMIG
+// steps are what makes a device ready; its index will be the next one.
+func (b *builder) steps(d Device, found hardware.Device, result int) ([]Step, error) {
+	i := len(b.plan.Devices)
+	if d.MIG != nil && d.MIG.Existing != nil {
+		if cfg := b.in.MIGConfig[result]; cfg != nil && len(cfg.ComputeInstances) > 0 {
+			return nil, fmt.Errorf("device %s: MIGConfig.computeInstances cannot divide it: the slice exists already and is handed out as it is", d.Name)
 		}
-		b.plan.Steps = append(b.plan.Steps, step(kind))
+		return nil, nil
 	}
-	b.mode[found.GPU.PCI] = want
+	steps, err := b.mode(i, d, found)
+	if err != nil {
+		return nil, err
+	}
+	if d.MIG == nil {
+		return append(steps, b.computeMode(i, d, b.in.GPUConfig[result])...), nil
+	}
+	steps = append(steps, Step{Kind: CreateGPUInstance, Device: i})
+	parts, err := divide(found.Partition.Profile, b.in.MIGConfig[result])
+	if err != nil {
+		return nil, fmt.Errorf("device %s: %w", d.Name, err)
+	}
+	for _, n := range parts {
+		steps = append(steps, Step{Kind: CreateComputeInstance, Device: i, Slices: n})
+	}
+	return steps, nil
+}
+
+// mode is the step that brings the GPU into the MIG mode that the device needs.
+func (b *builder) mode(i int, d Device, found hardware.Device) ([]Step, error) {
+	enabled, known := b.modes[d.GPU.PCI]
+	if !known {
+		enabled = b.in.State[d.GPU.PCI].MIGEnabled
+	}
+	want := d.MIG != nil
+	if want == enabled {
+		return nil, nil
+	}
+	if m := found.GPU.MIG; m == nil || !m.Switchable {
+		return nil, fmt.Errorf("device %s: MIG mode of GPU %s is %s, and is not changed without a reset on this GPU or by this configuration: %w",
+			d.Name, d.GPU, onOff(enabled), hardware.ErrResetRequired)
+	}
+	b.modes[d.GPU.PCI] = want
 	if want {
-		b.plan.Steps = append(b.plan.Steps, step(CreateGPUInstance), step(CreateComputeInstance))
-		return
+		return []Step{{Kind: EnableMIG, Device: i}}, nil
 	}
-	if cfg != nil && cfg.ComputeMode != nil {
-		s := step(SetComputeMode)
-		s.ComputeMode, s.Prior = hardware.ComputeMode(*cfg.ComputeMode), state.ComputeMode
-		b.plan.Steps = append(b.plan.Steps, s)
+	return []Step{{Kind: DisableMIG, Device: i}}, nil
+}
+
+func onOff(enabled bool) string {
+	if enabled {
+		return "on"
 	}
+	return "off"
+}
+
+func (b *builder) computeMode(i int, d Device, cfg *v1alpha1.GPUConfig) []Step {
+	if cfg == nil || cfg.ComputeMode == nil {
+		return nil
+	}
+	return []Step{{
+		Kind: SetComputeMode, Device: i,
+		ComputeMode: hardware.ComputeMode(*cfg.ComputeMode), Prior: b.in.State[d.GPU.PCI].ComputeMode,
+	}}
+}
+
+// divide is how many compute slices each compute instance takes, the largest
+// first, since those have the fewest places; 0 stands for all.
+func divide(p mig.Profile, cfg *v1alpha1.MIGConfig) ([]int, error) {
+	if cfg == nil || len(cfg.ComputeInstances) == 0 {
+		return []int{0}, nil
+	}
+	var out []int
+	sum := 0
+	for _, ci := range cfg.ComputeInstances {
+		for range ptr.Deref(ci.Count, 1) {
+			out = append(out, int(ci.Slices))
+			sum += int(ci.Slices)
+		}
+	}
+	if sum > p.Slices {
+		return nil, fmt.Errorf("MIGConfig.computeInstances asks for %d compute slices in all, and a %s slice has %d", sum, p.Name, p.Slices)
+	}
+	slices.SortFunc(out, func(x, y int) int { return y - x })
+	return out, nil
 }
 
 // free tells why a device cannot be had: another claim, an earlier device of the
-// same claim, or an instance that is nobody's in the journal.
-func (b *builder) free(d Device) error {
+// same claim, or an instance that is nobody's in the journal. One that is exactly
+// the slice asked for is taken as it is, where that is wanted.
+func (b *builder) free(d *Device) error {
 	for _, p := range append(slices.Clone(b.in.Held), b.plan) {
 		for _, other := range p.Devices {
 			if !other.Admin && d.overlaps(other) {
-				return fmt.Errorf("device %s: claim %s (UID %s) holds %s: %w", d.Name, p.Claim, p.Claim.UID, other.Name, ErrConflict)
+				return fmt.Errorf("device %s: claim %s (UID %s) holds %s: %w", d.Name, p.Claim, p.Claim.UID, other.Name, ErrHeld)
 			}
 		}
 	}
@@ -153,18 +228,32 @@ func (b *builder) free(d Device) error {
 		if b.owned(d.GPU.PCI, inst) || (d.MIG != nil && !d.MIG.Placement.Overlaps(inst.Placement)) {
 			continue
 		}
-		return fmt.Errorf("device %s: a MIG instance that no claim made is in the way on GPU %s (GPU instance %d, slices %d to %d); remove it, or leave the GPU out: %w",
-			d.Name, d.GPU, inst.ID, inst.Placement.Start, inst.Placement.End()-1, ErrConflict)
+		if b.in.ServeExisting && d.MIG != nil && d.MIG.Matches(inst) && len(inst.Compute) > 0 {
+			d.MIG.Existing = &inst
+			continue
+		}
+		return fmt.Errorf("device %s: GPU %s has GPU instance %d on memory slices %d to %d; remove it (nvidia-smi mig -dci, -dgi), or ask for another device: %w",
+			d.Name, d.GPU, inst.ID, inst.Placement.Start, inst.Placement.End()-1, ErrForeign)
 	}
 	return nil
 }
 
 // owned tells whether some other claim's plan explains the instance.
 func (b *builder) owned(gpu hardware.PCIAddress, inst hardware.Instance) bool {
-	return slices.ContainsFunc(b.in.Held, func(p Plan) bool {
-		return slices.ContainsFunc(p.Devices, func(d Device) bool {
-			return d.GPU.PCI == gpu && d.MIG != nil && d.MIG.Matches(inst)
-		})
+	return slices.ContainsFunc(b.in.Held, func(p Plan) bool { return p.Explains(gpu, inst) })
+}
+
+// Explains tells whether the instance is one of the plan's, made by it or given to it.
+func (p Plan) Explains(gpu hardware.PCIAddress, inst hardware.Instance) bool {
+	return slices.ContainsFunc(p.Devices, func(d Device) bool {
+		return d.GPU.PCI == gpu && d.MIG != nil && d.MIG.Matches(inst)
+	})
+}
+
+// Creates tells whether the instance is one that the plan makes.
+func (p Plan) Creates(gpu hardware.PCIAddress, inst hardware.Instance) bool {
+	return slices.ContainsFunc(p.Devices, func(d Device) bool {
+		return d.GPU.PCI == gpu && d.MIG != nil && d.MIG.Existing == nil && d.MIG.Matches(inst)
 	})
 }
 

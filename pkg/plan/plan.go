@@ -48,6 +48,9 @@ type Slice struct {
 	ProfileID int           `json:"profileID"`
 	Name      string        `json:"name"`
 	Placement mig.Placement `json:"placement"`
+	// Existing is set for a slice that somebody had made before and that is handed
+	// out as it is: it is neither made nor removed.
+	Existing *hardware.Instance `json:"existing,omitempty"`
 }
 
 // StepKind is what a step does.
@@ -63,9 +66,9 @@ const (
 	// CreateGPUInstance makes Slice; the result has its GPUInstance. Undone by
 	// destroying the instance at this placement.
 	CreateGPUInstance StepKind = "CreateGPUInstance"
-	// CreateComputeInstance makes the compute instance that takes the whole GPU
-	// instance of the same Device; the result has ComputeInstance and UUID.
-	// Undone by destroying it.
+	// CreateComputeInstance makes a compute instance in the GPU instance of the
+	// same Device; the result has ComputeInstance and UUID. It goes with its GPU
+	// instance.
 	CreateComputeInstance StepKind = "CreateComputeInstance"
 	// SetComputeMode sets Step.ComputeMode. Undone by setting Step.Prior again.
 	SetComputeMode StepKind = "SetComputeMode"
@@ -76,6 +79,9 @@ type Step struct {
 	Kind StepKind `json:"kind"`
 	// Device is the index in Plan.Devices.
 	Device int `json:"device"`
+	// Slices is the number of compute slices that CreateComputeInstance takes; 0
+	// means all that the GPU instance has.
+	Slices int `json:"slices,omitempty"`
 	// ComputeMode is what SetComputeMode sets, Prior what it found. Both are
 	// known before the step begins, so that a crash in its middle loses nothing.
 	ComputeMode hardware.ComputeMode `json:"computeMode,omitempty"`

@@ -90,16 +90,22 @@ func (d *Driver) CreateGPUInstance(_ context.Context, gpu hardware.GPUID, profil
 	return instance(in), failed(what, gpu, ret)
 }
 
-// CreateComputeInstance makes the one that takes the whole GPU instance.
-func (d *Driver) CreateComputeInstance(_ context.Context, gpu hardware.GPUID, gpuInstance int) (hardware.ComputeInstance, error) {
+// CreateComputeInstance makes a compute instance of so many compute slices; 0 means
+// the one that takes the whole GPU instance.
+func (d *Driver) CreateComputeInstance(_ context.Context, gpu hardware.GPUID, gpuInstance, size int) (hardware.ComputeInstance, error) {
 	what := fmt.Sprintf("create compute instance in GPU instance %d", gpuInstance)
 	i, in, err := d.findInstance(what, gpu, gpuInstance)
 	if err != nil {
 		return hardware.ComputeInstance{}, err
 	}
 	offered := d.engine.server.GPUs[i].Model.MIG.ComputeProfiles[in.ProfileEnum]
-	whole := d.engine.giSlices(i, in)
-	j := slices.IndexFunc(offered, func(p catalog.ComputeProfile) bool { return p.Slices == whole })
+	if size == 0 {
+		size = d.engine.giSlices(i, in)
+	}
+	j := slices.IndexFunc(offered, func(p catalog.ComputeProfile) bool { return p.Slices == size })
+	if j < 0 {
+		return hardware.ComputeInstance{}, failed(what, gpu, nvml.ERROR_NOT_SUPPORTED)
+	}
 	c, ret := d.engine.CreateComputeInstance(Handle{GPU: i, Serial: in.Serial}, offered[j].ID, nil)
 	return hardware.ComputeInstance{ID: c.ID, UUID: c.UUID}, failed(what, gpu, ret)
 }
@@ -173,22 +179,26 @@ func (d *Driver) DeviceNodes(_ context.Context, gpu hardware.GPUID) ([]hardware.
 	return []hardware.DeviceNode{{Path: fmt.Sprintf("/dev/nvidia%d", minor), Major: d.GPUMajor, Minor: int64(minor)}}, nil
 }
 
-// MIGDeviceNodes are the nodes that a MIG device needs.
-func (d *Driver) MIGDeviceNodes(ctx context.Context, gpu hardware.GPUID, gpuInstance, computeInstance int) ([]hardware.DeviceNode, error) {
-	what := fmt.Sprintf("find device nodes of compute instance %d in GPU instance %d", computeInstance, gpuInstance)
+// MIGDeviceNodes are the nodes that MIG devices of one GPU instance need.
+func (d *Driver) MIGDeviceNodes(ctx context.Context, gpu hardware.GPUID, gpuInstance int, computeInstances []int) ([]hardware.DeviceNode, error) {
+	what := fmt.Sprintf("find device nodes of GPU instance %d", gpuInstance)
 	i, in, err := d.findInstance(what, gpu, gpuInstance)
 	if err != nil {
 		return nil, err
-	}
-	if _, ok := in.ComputeInstance(computeInstance); !ok {
-		return nil, failed(what, gpu, nvml.ERROR_NOT_FOUND)
 	}
 	nodes, err := d.DeviceNodes(ctx, gpu)
 	if err != nil {
 		return nil, err
 	}
 	minor := d.engine.Snapshot().GPUs[i].Minor
-	for _, capability := range []int{GPUInstanceMinor(minor, gpuInstance), ComputeInstanceMinor(minor, gpuInstance, computeInstance)} {
+	capabilities := []int{GPUInstanceMinor(minor, gpuInstance)}
+	for _, ci := range computeInstances {
+		if _, ok := in.ComputeInstance(ci); !ok {
+			return nil, failed(fmt.Sprintf("%s: compute instance %d", what, ci), gpu, nvml.ERROR_NOT_FOUND)
+		}
+		capabilities = append(capabilities, ComputeInstanceMinor(minor, gpuInstance, ci))
+	}
+	for _, capability := range capabilities {
 		nodes = append(nodes, hardware.DeviceNode{
 			Path: fmt.Sprintf("/dev/nvidia-caps/nvidia-cap%d", capability), Major: d.CapabilityMajor, Minor: int64(capability),
 		})

@@ -25,7 +25,7 @@ func TestDriver(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ci, err := d.CreateComputeInstance(ctx, gpu, in.ID)
+	ci, err := d.CreateComputeInstance(ctx, gpu, in.ID, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +37,7 @@ func TestDriver(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("instances (-want +got):\n%s", diff)
 	}
-	nodes, err := d.MIGDeviceNodes(ctx, gpu, in.ID, ci.ID)
+	nodes, err := d.MIGDeviceNodes(ctx, gpu, in.ID, []int{ci.ID})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,6 +30,16 @@ type Options struct {
 	// DeviceTaints taint single devices, by name. Taints for devices that are
 	// not published are ignored: hardware may vanish while a taint is kept.
 	DeviceTaints map[string][]resourceapi.DeviceTaint
+	// Existing are the MIG instances that no claim made, by GPU. What overlaps one
+	// is tainted with TaintForeignInstance, the whole GPU included.
+	Existing map[hardware.PCIAddress][]hardware.Instance
+	// ServeExisting offers such instances as they are: the device that is exactly
+	// that instance is not tainted.
+	ServeExisting bool
+	// Taintless leaves taints out, where the API server drops them (feature gate
+	// DRADeviceTaints). Devices that would be tainted are left out instead, unless
+	// a claim holds them.
+	Taintless bool
 	// Held names the devices that claims hold. A pool that lacks one of them
 	// while its GPU is still there does not build: the scheduler would no longer
 	// see what the device consumes and would give it away once more. The order
@@ -74,6 +84,8 @@ type builder struct {
 // gpu is a GPU with what is published of its MIG capability.
 type gpu struct {
 	hardware.GPU
+	// whole is false for a GPU that is in MIG mode and stays so.
+	whole bool
 	// profiles is empty for a GPU that is only published whole. That is decided
 	// per GPU: one that cannot do MIG gets no counter set, since an empty one
 	// would make the API server refuse the whole slice.
@@ -84,15 +96,25 @@ type gpu struct {
 func newBuilder(node hardware.Node, opts Options) *builder {
 	b := &builder{node: node, opts: opts}
 	for _, g := range node.GPUs {
-		out := gpu{GPU: g}
-		if opts.Partitions && g.MIG != nil && mig.MemorySlices(g.MIG.Profiles) > 0 {
-			out.profiles = g.MIG.Profiles
-			out.counters = mig.NewCounters(g.MIG.Profiles)
-		}
-		b.gpus = append(b.gpus, out)
+		b.gpus = append(b.gpus, offer(g, opts.Partitions))
 	}
 	stdslices.SortStableFunc(b.gpus, func(x, y gpu) int { return cmp.Compare(x.PCI, y.PCI) })
 	return b
+}
+
+// offer decides what is published of a GPU: where its MIG mode cannot be changed
+// without a reset, only what the present mode allows.
+func offer(g hardware.GPU, partitions bool) gpu {
+	out := gpu{GPU: g, whole: true}
+	if g.MIG == nil || mig.MemorySlices(g.MIG.Profiles) == 0 {
+		return out
+	}
+	out.whole = g.MIG.Switchable || !g.MIG.Enabled
+	if partitions && (g.MIG.Switchable || g.MIG.Enabled) {
+		out.profiles = g.MIG.Profiles
+		out.counters = mig.NewCounters(g.MIG.Profiles)
+	}
+	return out
 }
 
 // counterSets is one set per GPU that is published in parts.

@@ -17,7 +17,11 @@ func (b *builder) whole(g gpu) resourceapi.Device {
 	attrs.text(AttributeUUID, g.UUID)
 	capacity := capacities{}
 	capacity.bytes(CapacityMemory, g.MemoryMiB*mib)
-	return b.device(g, g.DeviceName(), attrs, capacity, g.counters.Total)
+	d := b.device(g, g.DeviceName(), attrs, capacity, g.counters.Total)
+	if len(b.opts.Existing[g.PCI]) > 0 {
+		d.Taints = append(d.Taints, foreign())
+	}
+	return d
 }
 
 // partition is the device that stands for a MIG slice that may not exist yet:
@@ -35,7 +39,30 @@ func (b *builder) partition(g gpu, p mig.Profile, pl mig.Placement) resourceapi.
 	capacity.pieces(CapacityEncoders, p.Encoders)
 	capacity.pieces(CapacityJPEGEngines, p.JPEGEngines)
 	capacity.pieces(CapacityOFAEngines, p.OFAEngines)
-	return b.device(g, g.PartitionName(p, pl), attrs, capacity, g.counters.Of(p, pl))
+	d := b.device(g, g.PartitionName(p, pl), attrs, capacity, g.counters.Of(p, pl))
+	if b.obstructed(g, p, pl) {
+		d.Taints = append(d.Taints, foreign())
+	}
+	return d
+}
+
+// TaintForeignInstance is on devices that cannot be had while a MIG instance is
+// there that no claim made. A claim that tolerates it is refused on the node.
+const TaintForeignInstance = "cleave.dev/foreign-mig-instance"
+
+func foreign() resourceapi.DeviceTaint {
+	return resourceapi.DeviceTaint{Key: TaintForeignInstance, Effect: resourceapi.DeviceTaintEffectNoSchedule}
+}
+
+// obstructed tells whether an instance that no claim made is in a slice's way.
+func (b *builder) obstructed(g gpu, p mig.Profile, pl mig.Placement) bool {
+	for _, inst := range b.opts.Existing[g.PCI] {
+		served := b.opts.ServeExisting && inst.ProfileID == p.ID && inst.Placement == pl && len(inst.Compute) > 0
+		if pl.Overlaps(inst.Placement) && !served {
+			return true
+		}
+	}
+	return false
 }
 
 func (b *builder) device(g gpu, name string, attrs attributes, capacity capacities, consumed map[string]int64) resourceapi.Device {

@@ -24,7 +24,9 @@ import (
 func (b *builder) devices() [][]resourceapi.Device {
 	groups := make([][]resourceapi.Device, 1+mig.Groups)
 	for _, g := range stdslices.Backward(b.gpus) {
-		groups[0] = append(groups[0], b.whole(g))
+		if g.whole {
+			groups[0] = b.add(groups[0], b.whole(g))
+		}
 	}
 	for _, rank := range b.ranks() {
 		for _, g := range b.gpus {
@@ -34,12 +36,23 @@ func (b *builder) devices() [][]resourceapi.Device {
 				}
 				i := 1 + mig.Group(p, g.profiles)
 				for _, pl := range mig.Starts(p, g.profiles) {
-					groups[i] = append(groups[i], b.partition(g, p, pl))
+					groups[i] = b.add(groups[i], b.partition(g, p, pl))
 				}
 			}
 		}
 	}
 	return groups
+}
+
+// add appends a device, unless it would be tainted where taints are dropped.
+func (b *builder) add(group []resourceapi.Device, d resourceapi.Device) []resourceapi.Device {
+	if b.opts.Taintless && len(d.Taints) > 0 {
+		if !stdslices.Contains(b.opts.Held, d.Name) {
+			return group
+		}
+		d.Taints = nil
+	}
+	return append(group, d)
 }
 
 // rank says where a profile comes among all profiles of the node. It is what

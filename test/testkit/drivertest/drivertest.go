@@ -84,7 +84,7 @@ func (s suite) create(t *testing.T, p mig.Profile, at mig.Placement) hardware.In
 	if err != nil {
 		t.Fatalf("create %s at %d: %v", p.Name, at.Start, err)
 	}
-	ci, err := s.driver.CreateComputeInstance(t.Context(), s.gpu.ID(), gi.ID)
+	ci, err := s.driver.CreateComputeInstance(t.Context(), s.gpu.ID(), gi.ID, 0)
 	if err != nil {
 		t.Fatalf("create compute instance of %s at %d: %v", p.Name, at.Start, err)
 	}

@@ -68,7 +68,7 @@ func (s suite) testIdentity(t *testing.T) {
 		ctx, gpu, p := t.Context(), tc.gpu, s.gpu.MIG.Profiles[0]
 		_, err := s.driver.CreateGPUInstance(ctx, gpu, p.Enum, p.Placements[0])
 		fails(t, "CreateGPUInstance", err, tc.want)
-		_, err = s.driver.CreateComputeInstance(ctx, gpu, 0)
+		_, err = s.driver.CreateComputeInstance(ctx, gpu, 0, 0)
 		fails(t, "CreateComputeInstance", err, tc.want)
 		fails(t, "DestroyComputeInstance", s.driver.DestroyComputeInstance(ctx, gpu, 0, 0), tc.want)
 		fails(t, "DestroyGPUInstance", s.driver.DestroyGPUInstance(ctx, gpu, 0), tc.want)

@@ -65,12 +65,12 @@ func (s suite) testSlice(t *testing.T) {
 	_, err = s.driver.CreateGPUInstance(ctx, id, p.Enum, at)
 	fails(t, "create in the same place", err, hardware.ErrInsufficientResources)
 
-	ci, err := s.driver.CreateComputeInstance(ctx, id, gi.ID)
+	ci, err := s.driver.CreateComputeInstance(ctx, id, gi.ID, 0)
 	must(t, "create compute instance", err)
 	if !strings.HasPrefix(ci.UUID, "MIG-") {
 		t.Errorf("MIG UUID %q", ci.UUID)
 	}
-	_, err = s.driver.CreateComputeInstance(ctx, id, gi.ID)
+	_, err = s.driver.CreateComputeInstance(ctx, id, gi.ID, 0)
 	fails(t, "create a second compute instance", err, hardware.ErrInsufficientResources)
 	gi.Compute = []hardware.ComputeInstance{ci}
 	s.live(t, gi)
@@ -80,9 +80,9 @@ func (s suite) testSlice(t *testing.T) {
 	s.destroy(t, gi)
 	fails(t, "destroy again", s.driver.DestroyGPUInstance(ctx, id, gi.ID), hardware.ErrNotFound)
 	fails(t, "destroy compute instance again", s.driver.DestroyComputeInstance(ctx, id, gi.ID, ci.ID), hardware.ErrNotFound)
-	_, err = s.driver.CreateComputeInstance(ctx, id, gi.ID)
+	_, err = s.driver.CreateComputeInstance(ctx, id, gi.ID, 0)
 	fails(t, "create compute instance of nothing", err, hardware.ErrNotFound)
-	_, err = s.driver.MIGDeviceNodes(ctx, id, gi.ID, ci.ID)
+	_, err = s.driver.MIGDeviceNodes(ctx, id, gi.ID, []int{ci.ID})
 	if err == nil {
 		t.Error("an instance that is gone has device nodes")
 	}
@@ -99,7 +99,7 @@ func (s suite) checkSliceNodes(t *testing.T, gi hardware.Instance) {
 	t.Helper()
 	whole, err := s.driver.DeviceNodes(t.Context(), s.gpu.ID())
 	must(t, "DeviceNodes", err)
-	nodes, err := s.driver.MIGDeviceNodes(t.Context(), s.gpu.ID(), gi.ID, gi.Compute[0].ID)
+	nodes, err := s.driver.MIGDeviceNodes(t.Context(), s.gpu.ID(), gi.ID, []int{gi.Compute[0].ID})
 	must(t, "MIGDeviceNodes", err)
 	if len(nodes) != len(whole)+2 || !cmp.Equal(whole, nodes[:len(whole)]) {
 		t.Fatalf("nodes of the slice %v, of its GPU %v", nodes, whole)

@@ -1,0 +1,192 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	metaapply "k8s.io/client-go/applyconfigurations/meta/v1"
+	resourceapply "k8s.io/client-go/applyconfigurations/resource/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/klog/v2"
+
+	"github.com/cleave-dra/cleave/pkg/journal"
+	"github.com/cleave-dra/cleave/pkg/plan"
+)
+
+const (
+	// reportEvery keeps a burst of claims from becoming a burst of writes.
+	reportEvery = 100 * time.Millisecond
+	// reportTries is how often a status that cannot be written is tried again; the
+	// next try after a failure waits longer each time, up to a minute.
+	reportTries = 10
+	// fieldManager owns this node's devices in a claim's status.
+	fieldManager = "cleave-node"
+)
+
+// reporter owns corridor (e): after the reply it writes what a claim was given into
+// the claim's status, with an Event. It is best effort and never in the way of a
+// claim: whoever needs certainty reads the metadata inside the container.
+type reporter struct {
+	driver, node string
+	kube         kubernetes.Interface
+	queue        workqueue.TypedRateLimitingInterface[plan.Claim]
+
+	mu      sync.Mutex
+	pending map[plan.Claim]report
+}
+
+// report is what is to be said of one claim; no devices withdraw what was said.
+type report struct {
+	devices []*resourceapply.AllocatedDeviceStatusApplyConfiguration
+	summary string
+}
+
+func newReporter(driver, node string, kube kubernetes.Interface) *reporter {
+	return &reporter{
+		driver: driver, node: node, kube: kube, pending: map[plan.Claim]report{},
+		queue: workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[plan.Claim](time.Second, time.Minute)),
+	}
+}
+
+// prepared asks for a finished record to be reported.
+func (r *reporter) prepared(rec journal.Record) {
+	out := report{}
+	var names []string
+	for i, d := range rec.Plan.Devices {
+		made := rec.Plan.Made(rec.Results, i)
+		out.devices = append(out.devices, r.device(d, made))
+		names = append(names, strings.Join(append([]string{d.Name}, made.UUIDs()...), " "))
+	}
+	out.summary = strings.Join(names, ", ")
+	r.add(rec.Plan.Claim, out)
+}
+
+// withdrawn asks for what was reported to be taken back.
+func (r *reporter) withdrawn(claim plan.Claim) { r.add(claim, report{}) }
+
+func (r *reporter) add(claim plan.Claim, what report) {
+	r.mu.Lock()
+	r.pending[claim] = what
+	r.mu.Unlock()
+	r.queue.Add(claim)
+}
+
+// deviceData is the data of a device's status.
+type deviceData struct {
+	// UUID is the GPU's, or that of the first MIG device; UUIDs has all of them
+	// where a slice was divided.
+	UUID  string   `json:"uuid"`
+	UUIDs []string `json:"uuids,omitempty"`
+	// ParentUUID, Profile and the ids are a MIG slice's.
+	ParentUUID         string `json:"parentUUID,omitempty"`
+	Profile            string `json:"profile,omitempty"`
+	GPUInstanceID      *int   `json:"gpuInstanceID,omitempty"`
+	ComputeInstanceIDs []int  `json:"computeInstanceIDs,omitempty"`
+	PCIBusID           string `json:"pciBusID"`
+}
+
+func (r *reporter) device(d plan.Device, made plan.Made) *resourceapply.AllocatedDeviceStatusApplyConfiguration {
+	data := deviceData{UUID: d.GPU.UUID, PCIBusID: string(d.GPU.PCI)}
+	if d.MIG != nil && len(made.Compute) > 0 {
+		data.ParentUUID, data.Profile = d.GPU.UUID, d.MIG.Name
+		data.UUIDs, data.GPUInstanceID, data.ComputeInstanceIDs = made.UUIDs(), &made.GPUInstance, made.IDs()
+		data.UUID = data.UUIDs[0]
+		if len(data.UUIDs) == 1 {
+			data.UUIDs = nil
+		}
+	}
+	raw, err := json.Marshal(data)
+	if err != nil {
+		panic(err) // strings and numbers always encode
+	}
+	ready := metaapply.Condition().WithType("Ready").WithStatus(metav1.ConditionTrue).
+		WithReason("Prepared").WithMessage("prepared on node " + r.node).WithLastTransitionTime(metav1.Now())
+	return resourceapply.AllocatedDeviceStatus().WithDriver(r.driver).WithPool(d.Pool).WithDevice(d.Name).
+		WithConditions(ready).WithData(runtime.RawExtension{Raw: raw})
+}
+
+// run writes until ctx ends.
+func (r *reporter) run(ctx context.Context) {
+	broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: r.kube.EventsV1()})
+	defer broadcaster.Shutdown()
+	logger := klog.FromContext(ctx)
+	if err := broadcaster.StartRecordingToSinkWithContext(ctx); err != nil {
+		logger.Error(err, "Record Events: there will be none")
+	}
+	recorder := broadcaster.NewRecorder(scheme.Scheme, fieldManager)
+	defer context.AfterFunc(ctx, r.queue.ShutDown)()
+	for {
+		claim, quit := r.queue.Get()
+		if quit {
+			return
+		}
+		r.write(ctx, claim, recorder)
+		r.queue.Done(claim)
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(reportEvery):
+		}
+	}
+}
+
+// write reports one claim, or leaves it in the queue for later.
+func (r *reporter) write(ctx context.Context, claim plan.Claim, recorder events.EventRecorder) {
+	r.mu.Lock()
+	what, ok := r.pending[claim]
+	delete(r.pending, claim)
+	r.mu.Unlock()
+	if !ok {
+		return
+	}
+	err := r.apply(ctx, claim, what)
+	if err == nil {
+		r.queue.Forget(claim)
+		if what.summary != "" {
+			ref := &corev1.ObjectReference{APIVersion: "resource.k8s.io/v1", Kind: "ResourceClaim", Namespace: claim.Namespace, Name: claim.Name, UID: types.UID(claim.UID)}
+			recorder.Eventf(ref, nil, corev1.EventTypeNormal, "Prepared", "Prepare", "Node %s prepared %s", r.node, what.summary)
+		}
+		return
+	}
+	logger := klog.FromContext(ctx).WithValues("claim", claim, "uid", claim.UID)
+	if r.queue.NumRequeues(claim) >= reportTries || apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
+		r.queue.Forget(claim)
+		logger.Info("Gave up writing the claim's status", "err", err)
+		return
+	}
+	logger.V(2).Info("Write the claim's status, will try again", "err", err)
+	r.mu.Lock()
+	if _, newer := r.pending[claim]; !newer {
+		r.pending[claim] = what
+	}
+	r.mu.Unlock()
+	r.queue.AddRateLimited(claim)
+}
+
+// apply owns this node's devices in the status and nothing else. A claim that is
+// gone, or that has another UID by now, needs nothing.
+func (r *reporter) apply(ctx context.Context, claim plan.Claim, what report) error {
+	claims := r.kube.ResourceV1().ResourceClaims(claim.Namespace)
+	config := resourceapply.ResourceClaim(claim.Name, claim.Namespace).WithUID(types.UID(claim.UID)).
+		WithStatus(resourceapply.ResourceClaimStatus().WithDevices(what.devices...))
+	_, err := claims.ApplyStatus(ctx, config, metav1.ApplyOptions{FieldManager: fieldManager, Force: true})
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("write status of claim %s: %w", claim, err)
+	}
+	return nil
+}
