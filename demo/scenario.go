@@ -46,6 +46,22 @@ func scenarios() []scenario {
 			name: "seven-then-one", title: "seven slices on one GPU, then one that waits for all of it",
 			files: []string{"05a-seven-slices.yaml", "05b-then-all-of-it.yaml"}, play: sevenThenOne,
 		},
+		{
+			name: "compute-instances", title: "one MIG slice, divided into three compute instances",
+			files: []string{"06-compute-instances.yaml"}, play: computeInstances,
+		},
+		{
+			name: "prioritized-list", title: "a whole H100, else a slice of one, else any GPU",
+			files: []string{"07a-prioritized-list.yaml", "07b-first.yaml", "07c-second.yaml", "07d-third.yaml"}, play: prioritizedList,
+		},
+		{
+			name: "extended-resources", title: "nvidia.com/gpu in the resource limits, as for a device plugin",
+			files: []string{"08-extended-resources.yaml"}, play: extendedResources,
+		},
+		{
+			name: "partitioned-beforehand", title: "a MIG slice that was there before, as it is",
+			files: []string{"09-partitioned-beforehand.yaml"}, play: partitionedBeforehand,
+		},
 	}
 }
 

@@ -15,8 +15,8 @@ type row struct {
 	seen cluster.Seen
 }
 
-// printTable prints each device with what the container sees of it. A MIG device
-// takes two lines, since nvidia-smi -L does too.
+// printTable prints each device with what the container sees of it. A MIG slice
+// takes a line more for each MIG device, since nvidia-smi -L does too.
 func printTable(out io.Writer, rows []row) error {
 	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(w, "POD\tCLAIM\tDEVICE\tMIG UUID\tNVIDIA-SMI -L")
@@ -28,7 +28,9 @@ func printTable(out io.Writer, rows []row) error {
 			continue
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", r.pod, s.Claim.Name, s.Device.Name, s.MIG.UUID, gpu)
-		fmt.Fprintf(w, "\t\t\t\t  MIG %s Device %d: (UUID: %s)\n", s.MIG.Profile, s.MIG.Index, s.MIG.UUID)
+		for _, m := range s.Parts {
+			fmt.Fprintf(w, "\t\t\t\t  MIG %s Device %d: (UUID: %s)\n", m.Profile, m.Index, m.UUID)
+		}
 	}
 	return w.Flush()
 }

@@ -24,8 +24,8 @@ import (
 
 // The churn makes churnPods pods with MIG slices, at most churnAlive at a time.
 const (
-	churnPods  = 60
-	churnAlive = 24
+	churnPods  = 200
+	churnAlive = 40
 )
 
 // TestManyPodsLeaveNothing covers MIGD-06: many MIG pods, made and deleted in
@@ -81,7 +81,7 @@ func (c *churn) add() {
 	if c.rand.IntN(4) == 0 {
 		server = mixed
 	}
-	pod := c.sleeper(fmt.Sprintf("churn-%02d", c.made), server, profiles[c.rand.IntN(len(profiles))])
+	pod := c.sleeper(fmt.Sprintf("churn-%03d", c.made), server, profiles[c.rand.IntN(len(profiles))])
 	if c.made%6 == 5 {
 		pod.Spec.Containers[0].Command[2] = "exit 1"
 		pod.Labels = map[string]string{"fails": "by-design"}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+
 	"github.com/cleave-dra/cleave/pkg/catalog"
 	"github.com/cleave-dra/cleave/pkg/hardware"
 	"github.com/cleave-dra/cleave/pkg/mig"
@@ -20,7 +22,8 @@ type driver interface {
 }
 
 // machine is a server's simulated GPUs as the node plugin uses them: with MIG
-// mode on, except where a GPU is handed out whole.
+// mode on, except where a GPU is handed out whole. Where the mode cannot be changed
+// without a reset it stays on.
 type machine struct {
 	driver driver
 	node   hardware.Node
@@ -34,26 +37,40 @@ func newMachine(ctx context.Context, server catalog.Server) (*machine, error) {
 		return nil, err
 	}
 	m := &machine{driver: simhw.NewDriver(engine), whole: map[hardware.PCIAddress]bool{}}
-	var unread []error
-	if m.node, unread, err = m.driver.Node(ctx); err != nil || len(unread) > 0 {
-		return nil, errors.Join(append(unread, err)...)
+	if err := m.read(ctx); err != nil {
+		return nil, err
 	}
-	for _, g := range m.node.GPUs {
+	for i, g := range m.node.GPUs {
 		if g.MIG == nil {
 			continue
 		}
-		if err := m.driver.SetMIGMode(ctx, g.ID(), true); err != nil {
+		err := m.driver.SetMIGMode(ctx, g.ID(), true)
+		if errors.Is(err, hardware.ErrResetRequired) && !g.MIG.Switchable {
+			err = nil
+			if ret := engine.Reset(i); ret != nvml.SUCCESS {
+				err = fmt.Errorf("reset GPU %s: %w", g.ID(), ret)
+			}
+		}
+		if err != nil {
 			return nil, err
 		}
 	}
-	return m, nil
+	return m, m.read(ctx)
+}
+
+func (m *machine) read(ctx context.Context) error {
+	node, unread, err := m.driver.Node(ctx)
+	m.node = node
+	return errors.Join(append(unread, err)...)
 }
 
 // devices is everything that the node can ever hand out.
 func (m *machine) devices() []string {
 	var out []string
 	for _, g := range m.node.GPUs {
-		out = append(out, g.DeviceName())
+		if g.MIG == nil || g.MIG.Switchable {
+			out = append(out, g.DeviceName())
+		}
 		if g.MIG == nil {
 			continue
 		}

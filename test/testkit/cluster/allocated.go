@@ -3,6 +3,8 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -13,7 +15,8 @@ import (
 // Allocated is one device that a pod's claim got, with what its ResourceSlice
 // says about it.
 type Allocated struct {
-	// PodClaim is the name of the claim in the pod's spec, Claim the claim itself.
+	// PodClaim is the name of the claim in the pod's spec, or extendedClaim, Claim
+	// the claim itself.
 	PodClaim string
 	Claim    *resourceapi.ResourceClaim
 	// Request is the request that the device satisfies, without a subrequest.
@@ -38,7 +41,12 @@ func (a Allocated) Memory() int64 {
 	return q.Value()
 }
 
-// Claims are the pod's claims by their name in the pod's spec.
+// extendedClaim stands for the claim that the scheduler makes for a pod's extended
+// resources. No claim in a pod's spec can have that name.
+const extendedClaim = "<extended resources>"
+
+// Claims are the pod's claims by their name in the pod's spec, and that of its
+// extended resources, if it has any.
 func (c *Cluster) Claims(ctx context.Context, pod *corev1.Pod) (map[string]*resourceapi.ResourceClaim, error) {
 	claims := map[string]*resourceapi.ResourceClaim{}
 	for _, pc := range pod.Spec.ResourceClaims {
@@ -55,11 +63,18 @@ func (c *Cluster) Claims(ctx context.Context, pod *corev1.Pod) (map[string]*reso
 		}
 		claims[pc.Name] = claim
 	}
+	if extended := pod.Status.ExtendedResourceClaimStatus; extended != nil {
+		claim, err := c.Client.ResourceV1().ResourceClaims(pod.Namespace).Get(ctx, extended.ResourceClaimName, metav1.GetOptions{})
+		if err != nil {
+			return nil, fmt.Errorf("get claim %s/%s of extended resources: %w", pod.Namespace, extended.ResourceClaimName, err)
+		}
+		claims[extendedClaim] = claim
+	}
 	return claims, nil
 }
 
-// Allocated are the driver's devices that the pod's claims got, in the order of
-// the pod's claims and their results.
+// Allocated are the driver's devices that the pod's claims got, in the order of the
+// claims' names in the pod and of their results.
 func (c *Cluster) Allocated(ctx context.Context, pod *corev1.Pod) ([]Allocated, error) {
 	claims, err := c.Claims(ctx, pod)
 	if err != nil {
@@ -70,8 +85,8 @@ func (c *Cluster) Allocated(ctx context.Context, pod *corev1.Pod) ([]Allocated, 
 		return nil, err
 	}
 	var out []Allocated
-	for _, pc := range pod.Spec.ResourceClaims {
-		claim := claims[pc.Name]
+	for _, name := range slices.Sorted(maps.Keys(claims)) {
+		claim := claims[name]
 		if claim.Status.Allocation == nil {
 			return nil, fmt.Errorf("claim %s/%s has no allocation", claim.Namespace, claim.Name)
 		}
@@ -85,7 +100,7 @@ func (c *Cluster) Allocated(ctx context.Context, pod *corev1.Pod) ([]Allocated, 
 					r.Device, r.Pool, claim.Namespace, claim.Name)
 			}
 			out = append(out, Allocated{
-				PodClaim: pc.Name, Claim: claim, Request: resourceclaim.BaseRequestRef(r.Request),
+				PodClaim: name, Claim: claim, Request: resourceclaim.BaseRequestRef(r.Request),
 				Node: found.Node, Device: found.Device,
 			})
 		}

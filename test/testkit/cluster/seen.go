@@ -17,8 +17,11 @@ type Seen struct {
 	// GPU is the GPU that nvidia-smi lists, or the one that the MIG device is
 	// part of, without its MIG devices.
 	GPU smi.GPU
-	// MIG is nil for a whole GPU.
+	// MIG is nil for a whole GPU, and the first of Parts for a slice that is divided
+	// into several compute instances.
 	MIG *smi.MIG
+	// Parts are all MIG devices of the slice.
+	Parts []smi.MIG
 }
 
 // ForContainer are the devices of the claims and requests that a container names.
@@ -29,8 +32,18 @@ func ForContainer(pod *corev1.Pod, container string, allocated []Allocated) []Al
 			names = c.Resources.Claims
 		}
 	}
+	requests := map[string]bool{}
+	if extended := pod.Status.ExtendedResourceClaimStatus; extended != nil {
+		for _, m := range extended.RequestMappings {
+			requests[m.RequestName] = requests[m.RequestName] || m.ContainerName == container
+		}
+	}
 	var out []Allocated
 	for _, a := range allocated {
+		if a.PodClaim == extendedClaim && requests[a.Request] {
+			out = append(out, a)
+			continue
+		}
 		if slices.ContainsFunc(names, func(n corev1.ResourceClaim) bool {
 			return n.Name == a.PodClaim && (n.Request == "" || n.Request == a.Request)
 		}) {
@@ -76,8 +89,16 @@ func Pair(allocated []Allocated, listed []smi.GPU) ([]Seen, error) {
 		}
 		s := open[i]
 		s.Allocated = a
-		seen = append(seen, s)
 		open = slices.Delete(open, i, i+1)
+		if s.MIG != nil {
+			s.Parts = []smi.MIG{*s.MIG}
+			// Of a divided slice all compute instances are listed, one after the other.
+			for divided(a, s) && i < len(open) && divided(a, open[i]) {
+				s.Parts = append(s.Parts, *open[i].MIG)
+				open = slices.Delete(open, i, i+1)
+			}
+		}
+		seen = append(seen, s)
 	}
 	for _, s := range open {
 		wrong = append(wrong, "lists "+s.uuid()+", which was not allocated")
@@ -110,7 +131,18 @@ func matches(a Allocated, s Seen) bool {
 	if s.MIG == nil {
 		return a.Attribute("type") == "gpu" && a.Attribute("uuid") == s.GPU.UUID
 	}
-	return a.Attribute("type") == "mig" && a.Attribute("parentUUID") == s.GPU.UUID && a.Attribute("profile") == s.MIG.Profile
+	return a.Attribute("type") == "mig" && a.Attribute("parentUUID") == s.GPU.UUID &&
+		(a.Attribute("profile") == s.MIG.Profile || divided(a, s))
+}
+
+// divided tells whether s is one of several compute instances of the slice, which
+// nvidia-smi lists as 1c.3g.40gb.
+func divided(a Allocated, s Seen) bool {
+	if s.MIG == nil || a.Attribute("parentUUID") != s.GPU.UUID {
+		return false
+	}
+	compute, profile, found := strings.Cut(s.MIG.Profile, "c.")
+	return found && len(compute) == 1 && profile == a.Attribute("profile")
 }
 
 func (s Seen) uuid() string {

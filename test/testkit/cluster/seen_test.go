@@ -21,6 +21,16 @@ func TestPair(t *testing.T) {
 	}{
 		"whole GPU":        {allocated: []Allocated{gpu}, listed: []smi.GPU{{UUID: "GPU-a"}}, want: []string{"GPU-a"}},
 		"two equal slices": {allocated: []Allocated{slice, slice}, listed: twoSlices, want: []string{"MIG-1", "MIG-2"}},
+		"a divided slice": {
+			allocated: []Allocated{slice},
+			listed:    []smi.GPU{{UUID: "GPU-a", MIG: []smi.MIG{{Profile: "1c.1g.10gb", UUID: "MIG-1"}, {Profile: "1c.1g.10gb", UUID: "MIG-2"}}}},
+			want:      []string{"MIG-1"},
+		},
+		"part of another slice": {
+			allocated: []Allocated{slice},
+			listed:    []smi.GPU{{UUID: "GPU-a", MIG: []smi.MIG{{Profile: "1c.1g.10gb", UUID: "MIG-1"}, {Profile: "1c.2g.20gb", UUID: "MIG-2"}}}},
+			wantErr:   "lists MIG-2, which was not allocated",
+		},
 		"one too many": {
 			allocated: []Allocated{slice}, listed: twoSlices,
 			wantErr: "lists MIG-2, which was not allocated",

@@ -1,0 +1,3 @@
+// Package cases keeps the list of failures that people met, and checks that each has
+// its test.
+package cases
