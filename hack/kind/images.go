@@ -23,6 +23,23 @@ func newLoad(a *app) *cobra.Command {
 	}
 }
 
+func newNodeImage(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "node-image",
+		Short: "Build ahead what `up` will need: the image of the nodes, unless it can be pulled",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.exclusively(cmd.Context(), func() error {
+				if a.pullable(cmd.Context()) {
+					return nil
+				}
+				_, _, err := a.builder.Node(cmd.Context())
+				return err
+			})
+		},
+	}
+}
+
 const baseTag = "cleave-base:latest"
 
 func newBaseImage(a *app) *cobra.Command {
