@@ -142,3 +142,12 @@ func need[T any](r *reader, field string, f fact[T]) T {
 	r.from(field, f.provenance)
 	return *f.Value
 }
+
+// maybe is a value that may be unknown: it is 0 then.
+func maybe[T any](r *reader, field string, f fact[T]) T {
+	if f.Value == nil {
+		var zero T
+		return zero
+	}
+	return need(r, field, f)
+}
