@@ -190,7 +190,7 @@ func loadGeometry(parent *reader, name string) (geometryFile, error) {
 func column[T any](r *reader, field string, f columnFact[T], n int) []T {
 	out := make([]T, n)
 	if f.Value == nil {
-		r.fail(field, "value is not known")
+		r.unknown(field)
 		return out
 	}
 	values := need(r, field, f.fact)
@@ -208,7 +208,7 @@ func column[T any](r *reader, field string, f columnFact[T], n int) []T {
 	}
 	for i, v := range values {
 		if v == nil {
-			r.fail(field, "entry %d is not known", i)
+			r.unknown(fmt.Sprintf("%s[%d]", field, i))
 			continue
 		}
 		out[i] = *v

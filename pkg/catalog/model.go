@@ -107,7 +107,8 @@ type pciFile struct {
 }
 
 // LoadModel reads a model. It fails if the catalog does not know the model or a
-// value of it that the simulation needs; the error names every such value.
+// value of it that the simulation needs: then the error is ErrNotKnown and names
+// every such value.
 func LoadModel(name string) (Model, []Warning, error) {
 	var f modelFile
 	if err := load("models", name, &f); err != nil {
