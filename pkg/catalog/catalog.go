@@ -6,6 +6,7 @@ package catalog
 
 import (
 	"embed"
+	"errors"
 	"fmt"
 	"maps"
 	"path"
@@ -17,6 +18,10 @@ import (
 
 //go:embed models geometries servers rules.yaml
 var files embed.FS
+
+// ErrNotKnown is why a model is refused of which the catalog does not know all that
+// the simulation needs.
+var ErrNotKnown = errors.New("value is not known")
 
 // Warning says that a value rests on a rule, not on a source.
 type Warning struct {
@@ -123,6 +128,10 @@ func (r *reader) fail(field, format string, args ...any) {
 	r.errs = append(r.errs, fmt.Errorf("%s: %s: %s", r.subject, field, fmt.Sprintf(format, args...)))
 }
 
+func (r *reader) unknown(field string) {
+	r.errs = append(r.errs, fmt.Errorf("%s: %s: %w", r.subject, field, ErrNotKnown))
+}
+
 // finish reports sources that nothing names, since they are likely typing errors.
 func (r *reader) finish() {
 	for _, s := range slices.Sorted(maps.Keys(r.sources)) {
@@ -135,10 +144,19 @@ func (r *reader) finish() {
 // need is a value that must be known.
 func need[T any](r *reader, field string, f fact[T]) T {
 	if f.Value == nil {
-		r.fail(field, "value is not known")
+		r.unknown(field)
 		var zero T
 		return zero
 	}
 	r.from(field, f.provenance)
 	return *f.Value
+}
+
+// maybe is a value that may be unknown: it is 0 then.
+func maybe[T any](r *reader, field string, f fact[T]) T {
+	if f.Value == nil {
+		var zero T
+		return zero
+	}
+	return need(r, field, f)
 }

@@ -9,25 +9,6 @@ import (
 	"github.com/cleave-dra/cleave/pkg/hardware"
 )
 
-func TestEverythingLoads(t *testing.T) {
-	if diff := cmp.Diff([]string{"h100-80gb-sxm", "l40s"}, Models()); diff != "" {
-		t.Errorf("models (-want +got):\n%s", diff)
-	}
-	if diff := cmp.Diff([]string{"dgx-h100", "mixed"}, Servers()); diff != "" {
-		t.Errorf("servers (-want +got):\n%s", diff)
-	}
-	for _, name := range Models() {
-		if _, _, err := LoadModel(name); err != nil {
-			t.Error(err)
-		}
-	}
-	for _, name := range Servers() {
-		if _, _, err := LoadServer(name); err != nil {
-			t.Error(err)
-		}
-	}
-}
-
 func TestH100Profiles(t *testing.T) {
 	m, warnings, err := LoadModel("h100-80gb-sxm")
 	if err != nil {
@@ -49,7 +30,8 @@ func TestH100Profiles(t *testing.T) {
 			t.Errorf("warning without text: %v", w)
 		}
 	}
-	if diff := cmp.Diff(map[string]bool{"printed-gib": true, "same-family": true, "compute-share": true, "one-compute-profile": true}, rules); diff != "" {
+	wantRules := map[string]bool{"printed-gib": true, "same-family": true, "compute-share": true, "one-compute-profile": true, "rev1-compute": true, "nvl-compute": true}
+	if diff := cmp.Diff(wantRules, rules); diff != "" {
 		t.Errorf("rules (-want +got):\n%s", diff)
 	}
 }
@@ -121,6 +103,8 @@ func TestCheckMIG(t *testing.T) {
 		"too many":          {func(m *MIG) { m.Profiles[4].MaxInstances = 2 }, "2 instances, but 1 placements"},
 		"no memory":         {func(m *MIG) { m.Profiles[0].MemoryMiB = 0 }, "must be positive"},
 		"no compute":        {func(m *MIG) { delete(m.ComputeProfiles, 4) }, "no compute instance fits"},
+		"unknown conflict":  {func(m *MIG) { m.Conflicts[16] = []int{0} }, "conflict of enum 16: there is no such profile"},
+		"with itself":       {func(m *MIG) { m.Conflicts[7] = []int{7} }, "enum 7 conflicts with itself"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -2,6 +2,8 @@ package catalog
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/cleave-dra/cleave/pkg/mig"
 )
@@ -24,6 +26,23 @@ func checkMIG(subject string, m *MIG) []error {
 		errs = append(errs, checkPlacements(subject, m, p)...)
 		if len(m.ComputeProfiles[p.Enum]) == 0 {
 			fail("profile %s: no compute instance fits", p.Name)
+		}
+	}
+	return append(errs, checkConflicts(subject, m)...)
+}
+
+func checkConflicts(subject string, m *MIG) []error {
+	var errs []error
+	maximum := map[int]int{}
+	for _, p := range m.Profiles {
+		maximum[p.Enum] = p.MaxInstances
+	}
+	for _, enum := range slices.Sorted(maps.Keys(m.Conflicts)) {
+		if maximum[enum] == 0 {
+			errs = append(errs, fmt.Errorf("%s: conflict of enum %d: there is no such profile", subject, enum))
+		}
+		if slices.Contains(m.Conflicts[enum], enum) && maximum[enum] == 1 {
+			errs = append(errs, fmt.Errorf("%s: enum %d conflicts with itself: its maximum of 1 says that already", subject, enum))
 		}
 	}
 	return errs

@@ -23,6 +23,20 @@ type Model struct {
 	// MemoryMiB is the total memory that NVML reports, in MiB.
 	MemoryMiB int64
 	PCI       PCIIdentity
+	// ECC tells whether error correction of the memory is on.
+	ECC bool
+	// GPM tells whether NVML's GPU performance monitoring works: on Hopper and
+	// newer (nvml.h, nvmlGpmQueryDeviceSupport).
+	GPM bool
+	// NVLink tells whether the GPU has NVLink ports, connected or not.
+	NVLink bool
+	// PowerLimitWatts is the power limit as delivered. Of this and the next three
+	// 0 is not known: NVML then answers NOT_SUPPORTED.
+	PowerLimitWatts int
+	// MaxSMClockMHz and MaxMemoryClockMHz are the highest clocks.
+	MaxSMClockMHz, MaxMemoryClockMHz int
+	// BAR1MiB is the size of the window into the GPU's memory, in MiB.
+	BAR1MiB int64
 	// MIG is nil for a model that cannot be partitioned.
 	MIG *MIG
 }
@@ -45,6 +59,10 @@ type MIG struct {
 	// ComputeProfiles are the compute instances that fit into an instance of a
 	// profile, by the profile's enum, in the order of NVML's enum.
 	ComputeProfiles map[int][]ComputeProfile
+	// Conflicts are the profiles, by enum, that cannot exist beside one of the
+	// key's enum although their placements do not overlap and their maxima are
+	// not reached. Each pair is in both directions, in ascending order.
+	Conflicts map[int][]int
 }
 
 // ComputeProfile is one kind of compute instance within one kind of GPU instance.
@@ -70,6 +88,13 @@ type modelFile struct {
 	Multiprocessors   fact[int]         `json:"multiprocessors"`
 	MemoryMiB         fact[int64]       `json:"memoryMiB"`
 	PCI               pciFile           `json:"pci"`
+	ECC               fact[bool]        `json:"ecc"`
+	GPM               fact[bool]        `json:"gpm"`
+	NVLink            fact[bool]        `json:"nvlink"`
+	PowerLimitWatts   fact[int]         `json:"powerLimitWatts"`
+	MaxSMClockMHz     fact[int]         `json:"maxSMClockMHz"`
+	MaxMemoryClockMHz fact[int]         `json:"maxMemoryClockMHz"`
+	BAR1MiB           fact[int64]       `json:"bar1MiB"`
 	MIG               *migFile          `json:"mig,omitempty"`
 }
 
@@ -82,7 +107,8 @@ type pciFile struct {
 }
 
 // LoadModel reads a model. It fails if the catalog does not know the model or a
-// value of it that the simulation needs.
+// value of it that the simulation needs: then the error is ErrNotKnown and names
+// every such value.
 func LoadModel(name string) (Model, []Warning, error) {
 	var f modelFile
 	if err := load("models", name, &f); err != nil {
@@ -110,9 +136,16 @@ func LoadModel(name string) (Model, []Warning, error) {
 			SubsystemDevice: need(r, "pci.subsystemDevice", f.PCI.SubsystemDevice),
 			Class:           need(r, "pci.class", f.PCI.Class),
 		},
+		ECC:               need(r, "ecc", f.ECC),
+		GPM:               need(r, "gpm", f.GPM),
+		NVLink:            need(r, "nvlink", f.NVLink),
+		PowerLimitWatts:   maybe(r, "powerLimitWatts", f.PowerLimitWatts),
+		MaxSMClockMHz:     maybe(r, "maxSMClockMHz", f.MaxSMClockMHz),
+		MaxMemoryClockMHz: maybe(r, "maxMemoryClockMHz", f.MaxMemoryClockMHz),
+		BAR1MiB:           maybe(r, "bar1MiB", f.BAR1MiB),
 	}
 	if f.MIG != nil {
-		m.MIG = f.MIG.read(r, m.MemoryMiB)
+		m.MIG = f.MIG.read(r, m.MemoryMiB, m.NVLink)
 	}
 	r.finish()
 	if err := errors.Join(r.errs...); err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 
 	"github.com/cleave-dra/cleave/pkg/hardware"
 )
@@ -16,6 +17,18 @@ type Server struct {
 	DriverVersion string
 	// CUDADriverVersion is 1000*major + 10*minor.
 	CUDADriverVersion int
+	// NVLinksPerGPU is how many NVLinks each GPU has to the switches that join
+	// every GPU with every other; 0 where none are connected.
+	NVLinksPerGPU int
+	// NVLinkVersion is the generation: 3 is Ampere's, 4 Hopper's, 5 Blackwell's;
+	// 0 without NVLinks.
+	NVLinkVersion int
+	// Fabric tells whether GPUs register with the fabric manager of the switches,
+	// so that NVML reports the state of the fabric (Hopper and newer): clique 0.
+	Fabric bool
+	// NUMACPUs are the processors of the NUMA nodes, each as the kernel's list
+	// (cpulist), for example "0-55,112-167". All nodes that GPUs name are here.
+	NUMACPUs map[int]string
 	// GPUs are in ascending order of their PCI address, the order of NVML's indices.
 	GPUs []ServerGPU
 }
@@ -26,6 +39,9 @@ type ServerGPU struct {
 	PCI   hardware.PCIAddress
 	// Minor is N of /dev/nvidiaN.
 	Minor int
+	// ModuleID is the number of the GPU's place on its board, as NVML reports it;
+	// 0 if not known.
+	ModuleID int
 	// NUMANode is -1 when the firmware does not say.
 	NUMANode int
 	// RootComplex is the directory below /sys/devices, for example "pci0000:15".
@@ -43,12 +59,18 @@ type serverFile struct {
 	GPUAddresses      provenance        `json:"gpuAddresses"`
 	NUMANodes         provenance        `json:"numaNodes"`
 	Bridges           provenance        `json:"bridges"`
-	GPUs              []serverGPUFile   `json:"gpus"`
+	// ModuleIDs is where those of the GPUs come from, if they have any.
+	ModuleIDs provenance           `json:"moduleIDs"`
+	NVLink    fact[nvlinkFile]     `json:"nvlink"`
+	Fabric    fact[bool]           `json:"fabric"`
+	NUMACPUs  fact[map[int]string] `json:"numaCPUs"`
+	GPUs      []serverGPUFile      `json:"gpus"`
 }
 
 type serverGPUFile struct {
 	Model       string   `json:"model"`
 	PCI         string   `json:"pci"`
+	ModuleID    int      `json:"moduleID,omitempty"`
 	NUMANode    *int     `json:"numaNode,omitempty"`
 	RootComplex string   `json:"rootComplex"`
 	Bridges     []string `json:"bridges"`
@@ -77,10 +99,22 @@ func LoadServer(name string) (Server, []Warning, error) {
 	r.from("gpuAddresses", f.GPUAddresses)
 	r.from("numaNodes", f.NUMANodes)
 	r.from("bridges", f.Bridges)
+	if slices.ContainsFunc(f.GPUs, func(g serverGPUFile) bool { return g.ModuleID != 0 }) {
+		r.from("moduleIDs", f.ModuleIDs)
+	}
 	for i, g := range f.GPUs {
 		s.GPUs = append(s.GPUs, g.read(r, i))
 	}
+	f.readBoard(r, &s)
 	r.finish()
+	checkOrder(r, s)
+	if err := errors.Join(r.errs...); err != nil {
+		return Server{}, nil, fmt.Errorf("load server %s: %w", name, err)
+	}
+	return s, dedupe(r.warnings), nil
+}
+
+func checkOrder(r *reader, s Server) {
 	if len(s.GPUs) == 0 {
 		r.fail("gpus", "a server needs at least one")
 	}
@@ -89,10 +123,6 @@ func LoadServer(name string) (Server, []Warning, error) {
 			r.fail(fmt.Sprintf("gpus[%d].pci", i), "must be in ascending order")
 		}
 	}
-	if err := errors.Join(r.errs...); err != nil {
-		return Server{}, nil, fmt.Errorf("load server %s: %w", name, err)
-	}
-	return s, dedupe(r.warnings), nil
 }
 
 func (f serverGPUFile) read(r *reader, i int) ServerGPU {
@@ -102,7 +132,7 @@ func (f serverGPUFile) read(r *reader, i int) ServerGPU {
 		r.errs = append(r.errs, err)
 	}
 	r.warnings = append(r.warnings, warnings...)
-	g := ServerGPU{Model: m, Minor: i, NUMANode: -1, RootComplex: f.RootComplex}
+	g := ServerGPU{Model: m, Minor: i, ModuleID: f.ModuleID, NUMANode: -1, RootComplex: f.RootComplex}
 	g.PCI = address(r, field+".pci", f.PCI)
 	if f.NUMANode != nil {
 		g.NUMANode = *f.NUMANode

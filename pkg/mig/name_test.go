@@ -60,6 +60,33 @@ func TestNameMIGC09(t *testing.T) {
 	}
 }
 
+// TestNameOfSharesMIGC09 has the names of GPUs for which nobody posted the sizes
+// (NVIDIA GPU operator 25.10 release notes; NVIDIA/mig-parted's default
+// configuration): whatever the driver leaves of its share, a profile has the name
+// of the share. Total memory is as nvidia-smi prints it.
+func TestNameOfSharesMIGC09(t *testing.T) {
+	tests := map[string]struct {
+		totalMiB int64
+		want     map[int64]string // eighths of the memory to the name
+	}{
+		"B300":  {totalMiB: 275040, want: map[int64]string{1: "1g.34gb", 2: "2g.67gb", 4: "3g.135gb", 8: "7g.269gb"}},
+		"GB300": {totalMiB: 284208, want: map[int64]string{1: "1g.35gb", 2: "2g.70gb", 4: "3g.139gb", 8: "7g.278gb"}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			for eighths, want := range tc.want {
+				most := tc.totalMiB * eighths / 8
+				least := tc.totalMiB*(eighths-1)/8 + 1
+				for _, memoryMiB := range []int64{least, (least + most) / 2, most} {
+					if got := Name(Profile1Slice, int(want[0]-'0'), memoryMiB, tc.totalMiB); got != want {
+						t.Errorf("%d of %d MiB: got %s, want %s", memoryMiB, tc.totalMiB, got, want)
+					}
+				}
+			}
+		})
+	}
+}
+
 func TestNameRounding(t *testing.T) {
 	tests := map[string]struct {
 		memoryMiB, totalMiB int64
