@@ -45,6 +45,8 @@ type MIG struct {
 	// ComputeProfiles are the compute instances that fit into an instance of a
 	// profile, by the profile's enum, in the order of NVML's enum.
 	ComputeProfiles map[int][]ComputeProfile
+	// Conflicts are pairs of profile enums that cannot exist side by side.
+	Conflicts map[int][]int
 }
 
 // ComputeProfile is one kind of compute instance within one kind of GPU instance.
