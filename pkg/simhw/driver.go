@@ -80,7 +80,7 @@ func (d *Driver) call(ctx context.Context, what string, gpu hardware.GPUID, c Ca
 	v := d.enter(ctx, c)
 	if ret, ends := v.Ends(); ends {
 		if v.NoEffect && v.Late > 0 {
-			time.AfterFunc(v.Late, func() { do(v) })
+			time.AfterFunc(v.Late, func() { _ = do(v) })
 		}
 		return failed(what, &gpu, ret)
 	}

@@ -125,6 +125,13 @@ func (f Fault) check() error {
 		return errors.New("numbers and times of a fault must not be negative")
 	case f.Return == nvml.SUCCESS && f.Delay == 0 && !f.Block && !f.NoEffect && !f.Pends && !f.Stale:
 		return errors.New("a fault needs an effect: a return code, a delay, block, no effect, pends or stale")
+	}
+	return f.fits()
+}
+
+// fits refuses what the call cannot do.
+func (f Fault) fits() error {
+	switch {
 	case f.NoEffect && !changesWithoutResult(f.Call):
 		return fmt.Errorf("%s has a result, so it cannot succeed without effect: only %s, %s, %s and %s can",
 			f.Call, callDestroyGI, callDestroyCI, callSetMIGMode, callSetCompute)

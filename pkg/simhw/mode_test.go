@@ -157,8 +157,10 @@ func takeBack(t *testing.T, e *Engine) *Engine {
 
 func TestModeSurvivesARebootOnAmpere(t *testing.T) {
 	e := ampere(t, Options{})
-	e.SetMIGMode(0, true)
-	e.Reset(0)
+	if _, ret := e.SetMIGMode(0, true); ret != nvml.SUCCESS {
+		t.Fatal(ret)
+	}
+	reset(nvml.SUCCESS)(t, e)
 	create(t, e, id1g, 0, 1)
 	reboot(t, e)
 	wantMode(t, e, "after a reboot", true, true)

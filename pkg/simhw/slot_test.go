@@ -158,13 +158,16 @@ func TestLoadRefuses(t *testing.T) {
 		prepare func(*Engine)
 		try     Process
 	}{
-		"the whole GPU with MIG on":        {func(e *Engine) { e.SetMIGMode(0, true) }, plain},
-		"an instance with MIG off":         {func(*Engine) {}, Process{GPUInstance: 7}},
-		"an instance that is not there":    {func(e *Engine) { e.SetMIGMode(0, true) }, Process{GPUInstance: 7}},
-		"the same process twice":           {func(e *Engine) { _, _ = e.Load(0, Process{PID: 9, GPUInstance: NoInstance}) }, Process{PID: 9, GPUInstance: NoInstance}},
-		"a second one on an exclusive GPU": {func(e *Engine) { e.SetComputeMode(0, nvml.COMPUTEMODE_EXCLUSIVE_PROCESS); _, _ = e.Load(0, plain) }, plain},
-		"any on a prohibited GPU":          {func(e *Engine) { e.SetComputeMode(0, nvml.COMPUTEMODE_PROHIBITED) }, plain},
-		"a lost GPU":                       {func(e *Engine) { _ = e.Lose(0) }, plain},
+		"the whole GPU with MIG on":     {func(e *Engine) { _, _ = e.SetMIGMode(0, true) }, plain},
+		"an instance with MIG off":      {func(*Engine) {}, Process{GPUInstance: 7}},
+		"an instance that is not there": {func(e *Engine) { _, _ = e.SetMIGMode(0, true) }, Process{GPUInstance: 7}},
+		"the same process twice":        {func(e *Engine) { _, _ = e.Load(0, Process{PID: 9, GPUInstance: NoInstance}) }, Process{PID: 9, GPUInstance: NoInstance}},
+		"a second one on an exclusive GPU": {func(e *Engine) {
+			_ = e.SetComputeMode(0, nvml.COMPUTEMODE_EXCLUSIVE_PROCESS)
+			_, _ = e.Load(0, plain)
+		}, plain},
+		"any on a prohibited GPU": {func(e *Engine) { _ = e.SetComputeMode(0, nvml.COMPUTEMODE_PROHIBITED) }, plain},
+		"a lost GPU":              {func(e *Engine) { _ = e.Lose(0) }, plain},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

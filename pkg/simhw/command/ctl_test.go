@@ -56,7 +56,10 @@ func newNode(t *testing.T) *node {
 	web := &http.Server{Handler: newControl(engine, files)}
 	ended := make(chan error)
 	go func() { ended <- web.Serve(l) }()
-	t.Cleanup(func() { web.Close(); <-ended })
+	t.Cleanup(func() {
+		web.Close()
+		<-ended
+	})
 	return &node{t: t, root: root, engine: engine}
 }
 

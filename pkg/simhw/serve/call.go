@@ -53,7 +53,7 @@ func (c *call) run(name string) nvml.Return {
 	if ret, ends := v.Ends(); ends {
 		if v.NoEffect && v.Late > 0 {
 			late := *c
-			time.AfterFunc(v.Late, func() { f.do(&late) })
+			time.AfterFunc(v.Late, func() { _ = f.do(&late) })
 		}
 		return ret
 	}

@@ -25,8 +25,9 @@ func change(parameters int, do func(*call) nvml.Return) function {
 	return function{parameters: parameters, changes: true, do: do}
 }
 
-func find(parameters int, do func(*call) nvml.Return) function {
-	return function{parameters: parameters, finds: true, do: do}
+// find is for calls that take what to look for and give a handle.
+func find(do func(*call) nvml.Return) function {
+	return function{parameters: 2, finds: true, do: do}
 }
 
 // Serves tells whether a call of that name can do something; versions of a
@@ -49,12 +50,12 @@ var functions = map[string]function{
 
 	"nvmlDeviceGetCount":                 read(1, deviceCount),
 	"nvmlDeviceGetCount_v2":              read(1, deviceCount),
-	"nvmlDeviceGetHandleByIndex":         find(2, handleByIndex),
-	"nvmlDeviceGetHandleByIndex_v2":      find(2, handleByIndex),
-	"nvmlDeviceGetHandleByUUID":          find(2, handleByUUID),
-	"nvmlDeviceGetHandleBySerial":        find(2, handleBySerial),
-	"nvmlDeviceGetHandleByPciBusId":      find(2, handleByPCI),
-	"nvmlDeviceGetHandleByPciBusId_v2":   find(2, handleByPCI),
+	"nvmlDeviceGetHandleByIndex":         find(handleByIndex),
+	"nvmlDeviceGetHandleByIndex_v2":      find(handleByIndex),
+	"nvmlDeviceGetHandleByUUID":          find(handleByUUID),
+	"nvmlDeviceGetHandleBySerial":        find(handleBySerial),
+	"nvmlDeviceGetHandleByPciBusId":      find(handleByPCI),
+	"nvmlDeviceGetHandleByPciBusId_v2":   find(handleByPCI),
 	"nvmlDeviceGetName":                  read(3, deviceName),
 	"nvmlDeviceGetBrand":                 read(2, deviceBrand),
 	"nvmlDeviceGetIndex":                 read(2, deviceIndex),
