@@ -19,11 +19,14 @@ const maxComputeInstances = 8
 // placement takes the first free one. INSUFFICIENT_RESOURCES if the compute
 // slices are taken, NOT_SUPPORTED for a profile that the GPU instance lacks.
 func (e *Engine) CreateComputeInstance(h Handle, profileID int, at *mig.Placement) (ComputeState, nvml.Return) {
-	if _, ret := e.migModel(h.GPU); ret != nvml.SUCCESS {
+	if _, ret := e.model(h.GPU); ret != nvml.SUCCESS {
 		return ComputeState{}, ret
 	}
 	e.changing[h.GPU].Lock()
 	defer e.changing[h.GPU].Unlock()
+	if _, ret := e.migModel(h.GPU); ret != nvml.SUCCESS {
+		return ComputeState{}, ret
+	}
 	in, ret := e.GPUInstance(h)
 	if ret != nvml.SUCCESS {
 		return ComputeState{}, ret
@@ -69,19 +72,27 @@ func newCompute(in InstanceState, p catalog.ComputeProfile, slicesOfGI int, at *
 	return ComputeState{}, nvml.ERROR_INSUFFICIENT_RESOURCES
 }
 
-// DestroyComputeInstance removes a compute instance and its MIG device.
-// INVALID_ARGUMENT if the handle's instance is gone.
+// DestroyComputeInstance removes a compute instance and its MIG device. IN_USE
+// while a process runs on it, INVALID_ARGUMENT if the handle's instance is gone.
 func (e *Engine) DestroyComputeInstance(h Handle) nvml.Return {
-	if _, ret := e.migModel(h.GPU); ret != nvml.SUCCESS {
+	if _, ret := e.model(h.GPU); ret != nvml.SUCCESS {
 		return ret
 	}
 	e.changing[h.GPU].Lock()
 	defer e.changing[h.GPU].Unlock()
+	if _, ret := e.migModel(h.GPU); ret != nvml.SUCCESS {
+		return ret
+	}
 	d, ret := e.ComputeInstance(h)
 	if ret != nvml.SUCCESS {
 		return ret
 	}
+	if e.Snapshot().GPUs[h.GPU].runs(d.Instance.ID, d.Compute.ID) {
+		return nvml.ERROR_IN_USE
+	}
 	e.options.Sleep(e.options.Latency.DestroyComputeInstance)
+	e.keepStale(d)
+	e.keepBusy(d.Instance.Serial)
 	return e.commitCode(func(s *Snapshot) {
 		in, _ := s.GPUs[h.GPU].bySerial(d.Instance.Serial)
 		in.Compute = slices.DeleteFunc(in.Compute, func(c ComputeState) bool { return c.Serial == h.Serial })
@@ -176,7 +187,7 @@ func computePlacements(p catalog.ComputeProfile, slicesOfGI int) []mig.Placement
 }
 
 func (e *Engine) giSlices(gpu int, in InstanceState) int {
-	p, _ := e.Profile(gpu, in.ProfileEnum)
+	p, _ := profileByID(e.server.GPUs[gpu].Model.MIG, in.ProfileID)
 	return p.Slices
 }
 

@@ -2,6 +2,7 @@ package simhw
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -33,7 +34,7 @@ func TestDriver(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []hardware.Instance{{ID: 1, ProfileID: id3g, Placement: mig.Placement{Start: 4, Size: 4}, Compute: []hardware.ComputeInstance{{ID: 0, UUID: ci.UUID}}}}
+	want := []hardware.Instance{{ID: in.ID, ProfileID: id3g, Placement: mig.Placement{Start: 4, Size: 4}, Compute: []hardware.ComputeInstance{{ID: 0, UUID: ci.UUID}}}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("instances (-want +got):\n%s", diff)
 	}
@@ -43,8 +44,8 @@ func TestDriver(t *testing.T) {
 	}
 	wantNodes := []hardware.DeviceNode{
 		{Path: "/dev/nvidia0", Major: 195, Minor: 0},
-		{Path: "/dev/nvidia-caps/nvidia-cap12", Major: 511, Minor: 12},
-		{Path: "/dev/nvidia-caps/nvidia-cap13", Major: 511, Minor: 13},
+		{Path: fmt.Sprintf("/dev/nvidia-caps/nvidia-cap%d", 3+9*in.ID), Major: 511, Minor: int64(3 + 9*in.ID)},
+		{Path: fmt.Sprintf("/dev/nvidia-caps/nvidia-cap%d", 4+9*in.ID), Major: 511, Minor: int64(4 + 9*in.ID)},
 	}
 	if diff := cmp.Diff(wantNodes, nodes); diff != "" {
 		t.Errorf("device nodes (-want +got):\n%s", diff)

@@ -9,28 +9,11 @@ package simhw
 import (
 	"fmt"
 	"sync"
-	"time"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 
 	"github.com/cleave-dra/cleave/pkg/catalog"
 )
-
-// Options are what a caller may choose about an engine.
-type Options struct {
-	// Seed makes the GPUs' UUIDs; nodes with different seeds have different
-	// GPUs. Empty means the server's name.
-	Seed string
-	// StateFile keeps the state over restarts; empty means in memory only.
-	StateFile string
-	// Latency is how long changes take; the zero value means no time at all.
-	Latency Latency
-	// Observe is called with every new state before the change that led to it
-	// returns, and once by NewEngine; calls never overlap. May be nil.
-	Observe func(Snapshot)
-	// Sleep waits; nil means time.Sleep.
-	Sleep func(time.Duration)
-}
 
 // Engine is the GPUs of one server. Its methods may be called concurrently.
 // Changes of one GPU happen one after the other, as in the real driver; reads
@@ -38,49 +21,60 @@ type Options struct {
 type Engine struct {
 	server  catalog.Server
 	options Options
+	faults  faults
+	stats   stats
 	// changing has one lock for each GPU, held while a change takes its time.
 	changing []sync.Mutex
 
 	mu sync.Mutex
-	// state is never modified, only replaced.
-	state *Snapshot
+	// now is the present state. States are never modified, only followed by others.
+	now *moment
+	// profiles are what NVML says otherwise than the catalog.
+	profiles map[profileKey]ProfileOverride
+	// busy are GPU instances that stay in use for a while yet.
+	busy map[uint64]deadline
+	// stale are MIG devices that are gone, by GPU, while a fault remembers them.
+	stale map[int][]staleDevice
 }
 
 // NewEngine makes the server's GPUs, or takes up the state in the options' file.
 // It fails if that file belongs to another server or seed, or cannot be read.
 func NewEngine(server catalog.Server, o Options) (*Engine, error) {
-	if o.Seed == "" {
-		o.Seed = server.Name
+	o.complete(server)
+	if err := o.check(server); err != nil {
+		return nil, err
 	}
-	if o.Sleep == nil {
-		o.Sleep = time.Sleep
+	e := &Engine{
+		server: server, options: o, changing: make([]sync.Mutex, len(server.GPUs)),
+		profiles: map[profileKey]ProfileOverride{}, busy: map[uint64]deadline{}, stale: map[int][]staleDevice{},
 	}
-	if o.Observe == nil {
-		o.Observe = func(Snapshot) {}
-	}
-	e := &Engine{server: server, options: o, changing: make([]sync.Mutex, len(server.GPUs))}
 	state, err := loadState(o.StateFile, server, o.Seed)
 	if err != nil {
 		return nil, err
 	}
 	if state == nil {
-		state = fresh(server, o.Seed, 1, 1)
-		if err := saveState(o.StateFile, state); err != nil {
-			return nil, err
-		}
+		state = fresh(server, o)
 	}
-	e.state = state
+	state.BootID = bootID(o.Seed, state.Boot)
+	state.Driver = loadedDriver(server)
+	for i := range state.GPUs {
+		state.GPUs[i].MIGCapable = o.migCapable(server.GPUs[i].Model)
+	}
+	if err := saveState(o.StateFile, state); err != nil {
+		return nil, err
+	}
+	e.now = newMoment(*state)
 	o.Observe(*state)
 	return e, nil
 }
 
-// fresh is the state of a server that has just booted.
-func fresh(server catalog.Server, seed string, boot int, nextSerial uint64) *Snapshot {
-	s := &Snapshot{Server: server.Name, Seed: seed, Boot: boot, NextSerial: nextSerial}
+// fresh is the state of a server that boots for the first time.
+func fresh(server catalog.Server, o Options) *Snapshot {
+	s := &Snapshot{Server: server.Name, Seed: o.Seed, Boot: 1, NextSerial: 1}
 	for i, g := range server.GPUs {
 		s.GPUs = append(s.GPUs, GPUState{
-			Index: i, Minor: g.Minor, PCI: g.PCI, UUID: catalog.UUID(seed, i),
-			Product: g.Model.ProductName, MIGCapable: g.Model.MIG != nil,
+			Index: i, Minor: o.Minors[i], PCI: g.PCI, UUID: gpuUUID(o.Seed, i, 0),
+			Product: g.Model.ProductName,
 		})
 	}
 	return s
@@ -89,42 +83,30 @@ func fresh(server catalog.Server, seed string, boot int, nextSerial uint64) *Sna
 // Server is what the engine simulates.
 func (e *Engine) Server() catalog.Server { return e.server }
 
+// Virtualization is the kind of machine that the engine plays.
+func (e *Engine) Virtualization() Virtualization { return e.options.Virtualization }
+
 // Snapshot is the present state. The caller must not modify it.
-func (e *Engine) Snapshot() Snapshot {
+func (e *Engine) Snapshot() Snapshot { return e.moment().Snapshot }
+
+func (e *Engine) moment() *moment {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return *e.state
+	return e.now
 }
 
-// Reboot is what a reboot of the node does: instances are gone, and MIG mode is
-// off where it does not survive a reboot (Hopper and newer).
-func (e *Engine) Reboot() error {
-	for i := range e.changing {
-		e.changing[i].Lock()
-		defer e.changing[i].Unlock()
-	}
-	return e.commit(func(s *Snapshot) {
-		next := fresh(e.server, e.options.Seed, s.Boot+1, s.NextSerial)
-		for i := range next.GPUs {
-			if m := e.server.GPUs[i].Model.MIG; m != nil && m.ModeNeedsReset {
-				next.GPUs[i].MIGEnabled = s.GPUs[i].MIGEnabled
-			}
-		}
-		*s = *next
-	})
-}
-
-// commit makes a change durable, then visible, then tells the observer.
+// commit makes a change durable, then tells the observer, then makes it visible.
 func (e *Engine) commit(change func(*Snapshot)) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	next := e.state.clone()
+	next := e.now.Snapshot.clone()
 	change(next)
 	if err := saveState(e.options.StateFile, next); err != nil {
 		return err
 	}
-	e.state = next
+	// Watchers come last, since they may look at what the observer does.
 	e.options.Observe(*next)
+	e.now = e.now.follow(*next)
 	return nil
 }
 
@@ -136,6 +118,18 @@ func (e *Engine) commitCode(change func(*Snapshot)) nvml.Return {
 	return nvml.SUCCESS
 }
 
+// lockAll waits for all changes that are under way and keeps new ones out.
+func (e *Engine) lockAll() (unlock func()) {
+	for i := range e.changing {
+		e.changing[i].Lock()
+	}
+	return func() {
+		for i := range e.changing {
+			e.changing[i].Unlock()
+		}
+	}
+}
+
 // model is the catalog's entry for a GPU.
 func (e *Engine) model(gpu int) (catalog.Model, nvml.Return) {
 	if gpu < 0 || gpu >= len(e.server.GPUs) {
@@ -144,13 +138,18 @@ func (e *Engine) model(gpu int) (catalog.Model, nvml.Return) {
 	return e.server.GPUs[gpu].Model, nvml.SUCCESS
 }
 
-// migModel is the same for calls that only GPUs with MIG answer.
+// migModel is the same for calls that only GPUs with MIG answer. A GPU that is
+// not in its slot or does not answer is lost.
 func (e *Engine) migModel(gpu int) (*catalog.MIG, nvml.Return) {
 	m, ret := e.model(gpu)
 	if ret != nvml.SUCCESS {
 		return nil, ret
 	}
-	if m.MIG == nil {
+	g := e.Snapshot().GPUs[gpu]
+	switch {
+	case g.Gone():
+		return nil, nvml.ERROR_GPU_IS_LOST
+	case !g.MIGCapable:
 		return nil, nvml.ERROR_NOT_SUPPORTED
 	}
 	return m.MIG, nvml.SUCCESS

@@ -162,27 +162,6 @@ func TestLifecycle(t *testing.T) {
 	}
 }
 
-func TestGPUInstanceIDs(t *testing.T) {
-	e := withMIG(t)
-	var ids []int
-	for _, p := range []struct{ profile, start, size int }{{id1g, 6, 1}, {id1g, 5, 1}, {id2g, 2, 2}, {id1gDouble, 0, 2}, {id1gMedia, 4, 1}} {
-		ids = append(ids, create(t, e, p.profile, p.start, p.size).ID)
-	}
-	if diff := cmp.Diff([]int{7, 8, 3, 4, 9}, ids); diff != "" {
-		t.Errorf("ids (-want +got):\n%s", diff)
-	}
-	first := e.Snapshot().GPUs[0].Instances[2]
-	if first.ID != 7 {
-		t.Fatalf("instances are not in the order of their ids: %+v", first)
-	}
-	if ret := e.DestroyGPUInstance(Handle{Serial: first.Serial}); ret != nvml.SUCCESS {
-		t.Fatal(ret)
-	}
-	if in := create(t, e, id1g, 6, 1); in.ID != 7 {
-		t.Errorf("id %d, want the smallest free one, 7", in.ID)
-	}
-}
-
 // The MIG User Guide's example: the same instances fit when the largest is first.
 func TestDriversChoiceOfPlacement(t *testing.T) {
 	tests := map[string]struct {

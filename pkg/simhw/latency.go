@@ -9,6 +9,9 @@ type Latency struct {
 	CreateComputeInstance  time.Duration
 	DestroyComputeInstance time.Duration
 	MIGMode                time.Duration
+	// Release is how long a GPU instance is still in use after a compute instance
+	// of it was destroyed.
+	Release time.Duration
 }
 
 // DefaultLatency is that of a real GPU as far as it is known: making and removing
@@ -16,6 +19,7 @@ type Latency struct {
 // A30 (README of the FAR scheduler, arXiv 2507.13601); how that divides between
 // the two instances, and that a Hopper takes as long, is assumed. Nobody seems to
 // have published how long a change of MIG mode takes; one second is a guess.
+// Release is none: the README speaks of tenths of a second, but not of each time.
 func DefaultLatency() Latency {
 	return Latency{
 		CreateGPUInstance:      120 * time.Millisecond,
@@ -35,5 +39,6 @@ func (l Latency) Scale(factor float64) Latency {
 		CreateComputeInstance:  scale(l.CreateComputeInstance),
 		DestroyComputeInstance: scale(l.DestroyComputeInstance),
 		MIGMode:                scale(l.MIGMode),
+		Release:                scale(l.Release),
 	}
 }

@@ -7,28 +7,58 @@ func (e *Engine) MIGMode(gpu int) (current, pending bool, ret nvml.Return) {
 	if _, ret := e.migModel(gpu); ret != nvml.SUCCESS {
 		return false, false, ret
 	}
-	on := e.Snapshot().GPUs[gpu].MIGEnabled
-	return on, on, nvml.SUCCESS
+	g := e.Snapshot().GPUs[gpu]
+	return g.MIGEnabled, g.MIGEnabled != g.MIGPending, nvml.SUCCESS
 }
 
-// SetMIGMode switches the mode at once, as Hopper and newer do without a reset.
-// While GPU instances live it cannot be switched off: nvidia-smi then prints "In
-// use by another client", so both the result and the activation are IN_USE.
+// SetMIGMode switches the mode: at once, as Hopper and newer do, or, where that
+// needs a GPU reset, at the next one. Then the call succeeds and the activation is
+// RESET_REQUIRED. While GPU instances or processes live the mode cannot be
+// switched: nvidia-smi then prints "In use by another client", so both the result
+// and the activation are IN_USE. Where a reset is needed anyway, processes only
+// make the activation IN_USE, which nvidia-smi reports as pending (MIG User Guide).
 func (e *Engine) SetMIGMode(gpu int, on bool) (activation, ret nvml.Return) {
-	if _, ret := e.migModel(gpu); ret != nvml.SUCCESS {
+	return e.setMIGMode(gpu, on, false)
+}
+
+// PendMIGMode is SetMIGMode on a GPU that needs a reset for it, whatever this one
+// is.
+func (e *Engine) PendMIGMode(gpu int, on bool) (activation, ret nvml.Return) {
+	return e.setMIGMode(gpu, on, true)
+}
+
+func (e *Engine) setMIGMode(gpu int, on, pend bool) (activation, ret nvml.Return) {
+	if _, ret := e.model(gpu); ret != nvml.SUCCESS {
 		return ret, ret
 	}
 	e.changing[gpu].Lock()
 	defer e.changing[gpu].Unlock()
-	g := e.Snapshot().GPUs[gpu]
-	if g.MIGEnabled == on {
-		return nvml.SUCCESS, nvml.SUCCESS
+	m, ret := e.migModel(gpu)
+	if ret != nvml.SUCCESS {
+		return ret, ret
 	}
-	if len(g.Instances) > 0 {
+	pend = pend || m.ModeNeedsReset
+	g := e.Snapshot().GPUs[gpu]
+	switch {
+	case g.MIGEnabled == on && !g.MIGPending:
+		return nvml.SUCCESS, nvml.SUCCESS
+	case g.MIGEnabled == on: // takes a pending change back
+		ret = e.commitCode(func(s *Snapshot) { s.GPUs[gpu].MIGPending = false })
+		return ret, ret
+	case len(g.Instances) > 0, len(g.Processes) > 0 && !pend:
 		return nvml.ERROR_IN_USE, nvml.ERROR_IN_USE
+	case pend:
+		activation = nvml.ERROR_RESET_REQUIRED
+		if len(g.Processes) > 0 {
+			activation = nvml.ERROR_IN_USE
+		}
+		return activation, e.commitCode(func(s *Snapshot) { s.GPUs[gpu].MIGPending = true })
 	}
 	e.options.Sleep(e.options.Latency.MIGMode)
-	ret = e.commitCode(func(s *Snapshot) { s.GPUs[gpu].MIGEnabled = on })
+	ret = e.commitCode(func(s *Snapshot) {
+		s.GPUs[gpu].MIGPending = true
+		e.activate(s, gpu)
+	})
 	return ret, ret
 }
 
@@ -39,7 +69,10 @@ func (e *Engine) ComputeMode(gpu int) (nvml.ComputeMode, nvml.Return) {
 		return 0, ret
 	}
 	g := e.Snapshot().GPUs[gpu]
-	if g.MIGEnabled {
+	switch {
+	case g.Gone():
+		return 0, nvml.ERROR_GPU_IS_LOST
+	case g.MIGEnabled:
 		return nvml.COMPUTEMODE_DEFAULT, nvml.SUCCESS
 	}
 	return g.ComputeMode, nvml.SUCCESS
@@ -52,12 +85,15 @@ func (e *Engine) SetComputeMode(gpu int, mode nvml.ComputeMode) nvml.Return {
 	}
 	e.changing[gpu].Lock()
 	defer e.changing[gpu].Unlock()
+	g := e.Snapshot().GPUs[gpu]
 	switch {
+	case g.Gone():
+		return nvml.ERROR_GPU_IS_LOST
 	case mode < nvml.COMPUTEMODE_DEFAULT || mode >= nvml.COMPUTEMODE_COUNT:
 		return nvml.ERROR_INVALID_ARGUMENT
 	case mode == nvml.COMPUTEMODE_EXCLUSIVE_THREAD:
 		return nvml.ERROR_NOT_SUPPORTED // deprecated since CUDA 8
-	case e.Snapshot().GPUs[gpu].MIGEnabled:
+	case g.MIGEnabled:
 		return nvml.ERROR_NOT_SUPPORTED
 	}
 	return e.commitCode(func(s *Snapshot) { s.GPUs[gpu].ComputeMode = mode })

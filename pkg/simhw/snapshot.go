@@ -17,24 +17,46 @@ type Snapshot struct {
 	Seed   string `json:"seed"`
 	// Boot counts the node's boots, from 1.
 	Boot int `json:"boot"`
+	// BootID is what the kernel shows in /proc/sys/kernel/random/boot_id.
+	BootID string `json:"bootID"`
 	// NextSerial numbers the next instance; serials are never used twice.
-	NextSerial uint64     `json:"nextSerial"`
-	GPUs       []GPUState `json:"gpus"`
+	NextSerial uint64 `json:"nextSerial"`
+	// Driver is loaded anew with the daemon.
+	Driver DriverState `json:"driver"`
+	// GPUs has one entry for each slot of the server, with or without a GPU.
+	GPUs []GPUState `json:"gpus"`
 }
 
-// GPUState is one GPU.
+// GPUState is one slot and its GPU.
 type GPUState struct {
-	Index       int                 `json:"index"`
-	Minor       int                 `json:"minor"`
-	PCI         hardware.PCIAddress `json:"pci"`
-	UUID        string              `json:"uuid"`
-	Product     string              `json:"product"`
-	MIGCapable  bool                `json:"migCapable"`
-	MIGEnabled  bool                `json:"migEnabled"`
-	ComputeMode nvml.ComputeMode    `json:"computeMode"`
+	// Index is the slot's, the place in Snapshot.GPUs. NVML counts only the GPUs
+	// that are there and that its client sees.
+	Index int `json:"index"`
+	// Minor is N of /dev/nvidiaN; a slot keeps it while it is empty.
+	Minor   int                 `json:"minor"`
+	PCI     hardware.PCIAddress `json:"pci"`
+	UUID    string              `json:"uuid"`
+	Product string              `json:"product"`
+	// Generation counts the GPUs that have been in the slot, from 0.
+	Generation int `json:"generation,omitempty"`
+	// Absent tells that the slot is empty.
+	Absent bool `json:"absent,omitempty"`
+	// Lost tells that the GPU has fallen off the bus; a reboot brings it back.
+	Lost       bool `json:"lost,omitempty"`
+	MIGCapable bool `json:"migCapable"`
+	// MIGEnabled is the current mode.
+	MIGEnabled bool `json:"migEnabled"`
+	// MIGPending tells that the opposite of the current mode waits for a reset.
+	MIGPending  bool             `json:"migPending,omitempty"`
+	ComputeMode nvml.ComputeMode `json:"computeMode"`
 	// Instances are in ascending order of their ID.
 	Instances []InstanceState `json:"instances,omitempty"`
+	// Processes are in ascending order of their ID.
+	Processes []Process `json:"processes,omitempty"`
 }
+
+// Gone tells that calls about the GPU find nothing that answers.
+func (g GPUState) Gone() bool { return g.Absent || g.Lost }
 
 // InstanceState is one GPU instance.
 type InstanceState struct {
@@ -66,6 +88,7 @@ func (s *Snapshot) clone() *Snapshot {
 	out := *s
 	out.GPUs = slices.Clone(s.GPUs)
 	for i := range out.GPUs {
+		out.GPUs[i].Processes = slices.Clone(s.GPUs[i].Processes)
 		out.GPUs[i].Instances = slices.Clone(s.GPUs[i].Instances)
 		for j := range out.GPUs[i].Instances {
 			out.GPUs[i].Instances[j].Compute = slices.Clone(s.GPUs[i].Instances[j].Compute)

@@ -56,7 +56,7 @@ func Run(args []string, stdout, stderr io.Writer) int {
 	case "daemon": // what serve starts and starts again
 		err = daemonCommand(ctx, executable, args[2:], stderr)
 	case "ctl":
-		err = ctlCommand(ctx, args[2:], stdout, stderr)
+		err = runCtl(ctx, args[2:], stdout, stderr)
 	case "-h", "--help", "help":
 		fmt.Fprint(stdout, usage)
 		return exitOK

@@ -4,18 +4,18 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 
-	"github.com/cleave-dra/cleave/pkg/mig"
 	"github.com/cleave-dra/cleave/pkg/simhw"
+	"github.com/cleave-dra/cleave/pkg/simhw/tree"
 )
 
 // listenControl is a socket of the daemon's own: only tools on the node use it.
@@ -34,101 +34,89 @@ func listenControl(root string) (net.Listener, error) {
 	return l, nil
 }
 
-// controlHandler is what ctl talks to.
-func controlHandler(e *simhw.Engine) http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /state", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, e.Snapshot()) })
-	mux.HandleFunc("POST /reboot", func(w http.ResponseWriter, _ *http.Request) {
-		if err := e.Reboot(); err != nil {
-			http.Error(w, err.Error(), http.StatusInternalServerError)
-			return
-		}
-		writeJSON(w, e.Snapshot())
-	})
-	mux.HandleFunc("POST /gpus/{gpu}/mig", func(w http.ResponseWriter, r *http.Request) {
-		gpu, err := number(r, "gpu")
-		on, err2 := strconv.ParseBool(r.FormValue("enabled"))
-		if err := errors.Join(err, err2); err != nil {
-			http.Error(w, err.Error(), http.StatusBadRequest)
-			return
-		}
-		_, ret := e.SetMIGMode(gpu, on)
-		answer(w, e, ret)
-	})
-	mux.HandleFunc("POST /gpus/{gpu}/instances", func(w http.ResponseWriter, r *http.Request) {
-		gpu, err := number(r, "gpu")
-		start, err2 := strconv.Atoi(r.FormValue("start"))
-		if err := errors.Join(err, err2); err != nil {
-			http.Error(w, err.Error(), http.StatusBadRequest)
-			return
-		}
-		answer(w, e, createFromOutside(e, gpu, r.FormValue("profile"), start))
-	})
-	mux.HandleFunc("DELETE /gpus/{gpu}/instances/{id}", func(w http.ResponseWriter, r *http.Request) {
-		gpu, err := number(r, "gpu")
-		id, err2 := number(r, "id")
-		if err := errors.Join(err, err2); err != nil {
-			http.Error(w, err.Error(), http.StatusBadRequest)
-			return
-		}
-		answer(w, e, destroyFromOutside(e, gpu, id))
-	})
-	return mux
+// control is what ctl talks to. Every answer is JSON, every refusal one line.
+type control struct {
+	*http.ServeMux
+	engine *simhw.Engine
+	files  *tree.Tree
 }
 
+func newControl(e *simhw.Engine, files *tree.Tree) http.Handler {
+	c := &control{ServeMux: http.NewServeMux(), engine: e, files: files}
+	c.stateRoutes()
+	c.gpuRoutes()
+	c.slotRoutes()
+	c.processRoutes()
+	c.driverRoutes()
+	c.fileRoutes()
+	c.faultRoutes()
+	return c
+}
+
+// handle answers with what do returns.
+func (c *control) handle(pattern string, do func(*http.Request) (any, error)) {
+	c.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+		out, err := do(r)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusConflict)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(out) // the client notices an answer that breaks off
+	})
+}
+
+// change answers with the state after a change.
+func (c *control) change(pattern string, do func(*http.Request) error) {
+	c.handle(pattern, func(r *http.Request) (any, error) {
+		if err := do(r); err != nil {
+			return nil, err
+		}
+		return c.engine.Snapshot(), nil
+	})
+}
+
+// changeGPU is change for paths with a GPU.
+func (c *control) changeGPU(pattern string, do func(gpu int, r *http.Request) error) {
+	c.change(pattern, func(r *http.Request) error {
+		gpu, err := number(r, "gpu")
+		if err != nil {
+			return err
+		}
+		return do(gpu, r)
+	})
+}
+
+// number is a number in a request's path.
 func number(r *http.Request, name string) (int, error) { return strconv.Atoi(r.PathValue(name)) }
 
-// writeJSON leaves it to the client to notice an answer that breaks off.
-func writeJSON(w http.ResponseWriter, v any) {
-	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(v)
+// decode reads a request's body.
+func decode(r *http.Request, into any) error {
+	d := json.NewDecoder(r.Body)
+	d.DisallowUnknownFields()
+	if err := d.Decode(into); err != nil && !errors.Is(err, io.EOF) {
+		return fmt.Errorf("decode request: %w", err)
+	}
+	return nil
 }
 
-func answer(w http.ResponseWriter, e *simhw.Engine, ret nvml.Return) {
-	if ret != nvml.SUCCESS {
-		http.Error(w, fmt.Sprintf("NVML return code %d", ret), http.StatusConflict)
-		return
-	}
-	writeJSON(w, e.Snapshot())
+// advice tells what to do about a return code.
+var advice = map[nvml.Return]string{
+	nvml.ERROR_IN_USE:                 "end its processes (unload) and remove its instances (destroy-instance) first",
+	nvml.ERROR_NOT_SUPPORTED:          "MIG needs a model that can and its mode switched on (mig), and a GPU of a virtual machine cannot be reset",
+	nvml.ERROR_GPU_IS_LOST:            "reboot brings a lost GPU back, plug one that was taken out",
+	nvml.ERROR_INSUFFICIENT_RESOURCES: "its room is taken, list shows by what",
+	nvml.ERROR_INVALID_ARGUMENT:       "list shows which GPUs there are and what is on them; a profile has only certain starts",
+	nvml.ERROR_NOT_FOUND:              "list shows which instances there are",
 }
 
-// createFromOutside is what an administrator with nvidia-smi mig -cgi -C does.
-func createFromOutside(e *simhw.Engine, gpu int, profile string, start int) nvml.Return {
-	if gpu < 0 || gpu >= len(e.Server().GPUs) || e.Server().GPUs[gpu].Model.MIG == nil {
-		return nvml.ERROR_INVALID_ARGUMENT
+// refused is nil for success.
+func refused(what string, gpu int, ret nvml.Return) error {
+	if ret == nvml.SUCCESS {
+		return nil
 	}
-	m := e.Server().GPUs[gpu].Model.MIG
-	i := slices.IndexFunc(m.Profiles, func(p mig.Profile) bool { return p.Name == profile })
-	if i < 0 {
-		return nvml.ERROR_INVALID_ARGUMENT
+	if text, ok := advice[ret]; ok {
+		return fmt.Errorf("%s on GPU %d: %s: %s", what, gpu, simhw.CodeName(ret), text)
 	}
-	p := m.Profiles[i]
-	in, ret := e.CreateGPUInstance(gpu, p.ID, &mig.Placement{Start: start, Size: p.Placements[0].Size})
-	if ret != nvml.SUCCESS {
-		return ret
-	}
-	for _, c := range m.ComputeProfiles[p.Enum] {
-		if c.Slices == p.Slices {
-			_, ret = e.CreateComputeInstance(simhw.Handle{GPU: gpu, Serial: in.Serial}, c.ID, nil)
-		}
-	}
-	return ret
-}
-
-// destroyFromOutside removes a GPU instance with all that is in it.
-func destroyFromOutside(e *simhw.Engine, gpu, id int) nvml.Return {
-	if gpu < 0 || gpu >= len(e.Server().GPUs) {
-		return nvml.ERROR_INVALID_ARGUMENT
-	}
-	g := e.Snapshot().GPUs[gpu]
-	in, ok := g.Instance(id)
-	if !ok {
-		return nvml.ERROR_NOT_FOUND
-	}
-	for _, c := range in.Compute {
-		if ret := e.DestroyComputeInstance(simhw.Handle{GPU: gpu, Serial: c.Serial}); ret != nvml.SUCCESS {
-			return ret
-		}
-	}
-	return e.DestroyGPUInstance(simhw.Handle{GPU: gpu, Serial: in.Serial})
+	return fmt.Errorf("%s on GPU %d: %s", what, gpu, simhw.CodeName(ret))
 }

@@ -1,102 +1,90 @@
 package command
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
-	"net"
-	"net/http"
-	"net/url"
-	"strconv"
 	"strings"
 )
 
-const ctlUsage = `Usage: cleave-simhw ctl COMMAND --root DIR
-  list                                           the state as JSON
-  reboot                                         what a reboot of the node does to the GPUs
-  mig --gpu N --enabled=BOOL                     switch MIG mode
-  create-instance --gpu N --profile P --start S  make a MIG device that no claim knows of
-  destroy-instance --gpu N --id GI               remove a GPU instance with what is in it
-`
+// ctlCommand is one command of ctl: it asks the daemon, or changes the hardware
+// behind its clients' backs.
+type ctlCommand struct {
+	// name is one word or two.
+	name string
+	// arguments and does are for the usage.
+	arguments, does string
+	// flags declares flags; what it returns makes the request from them. May be
+	// nil if request says all.
+	flags   func(*flag.FlagSet) func() (request, error)
+	request request
+}
 
-// ctlCommand asks the daemon, or changes the hardware behind its clients' backs.
-func ctlCommand(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	if len(args) == 0 || strings.HasPrefix(args[0], "-") {
-		fmt.Fprint(stderr, ctlUsage)
+// ctlCommands are all, in the order of the usage.
+func ctlCommands() []ctlCommand {
+	var out []ctlCommand
+	for _, group := range [][]ctlCommand{stateCommands(), gpuCommands(), slotCommands(), processCommands(), driverCommands(), fileCommands(), faultCommands()} {
+		out = append(out, group...)
+	}
+	return out
+}
+
+func ctlUsage(w io.Writer) {
+	fmt.Fprint(w, "Usage: cleave-simhw ctl COMMAND --root DIR\nDIR is the driver root of the simulated node. Each command takes -h.\n\n")
+	for _, c := range ctlCommands() {
+		fmt.Fprintf(w, "  %-60s %s\n", strings.TrimSpace(c.name+" "+c.arguments), c.does)
+	}
+	fmt.Fprint(w, "\nGPUs are given by their slot, which is their \"index\" in the list.\n")
+}
+
+// findCtl takes the name off the arguments.
+func findCtl(args []string) (ctlCommand, []string, bool) {
+	for words := min(2, len(args)); words > 0; words-- {
+		for _, c := range ctlCommands() {
+			if c.name == strings.Join(args[:words], " ") {
+				return c, args[words:], true
+			}
+		}
+	}
+	return ctlCommand{}, nil, false
+}
+
+func runCtl(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	c, rest, ok := findCtl(args)
+	if !ok {
+		ctlUsage(stderr)
 		return errUsage
 	}
-	fs := flag.NewFlagSet("cleave-simhw ctl "+args[0], flag.ContinueOnError)
+	fs := flag.NewFlagSet("cleave-simhw ctl "+c.name, flag.ContinueOnError)
 	fs.SetOutput(stderr)
+	fs.Usage = func() {
+		fmt.Fprintf(stderr, "Usage: cleave-simhw ctl %s --root DIR\n%s.\n\n", strings.TrimSpace(c.name+" "+c.arguments), upper(c.does))
+		fs.PrintDefaults()
+	}
 	root := fs.String("root", "", "driver root `directory` of the simulated node (required)")
-	gpu := fs.Int("gpu", 0, "`index` of the GPU")
-	profile := fs.String("profile", "", "`name` of the MIG profile, for example 1g.10gb")
-	start := fs.Int("start", 0, "first memory `slice`")
-	id := fs.Int("id", 0, "GPU instance `id`")
-	enabled := fs.Bool("enabled", true, "the MIG mode to set")
-	if err := fs.Parse(args[1:]); err != nil {
+	build := func() (request, error) { return c.request, nil }
+	if c.flags != nil {
+		build = c.flags(fs)
+	}
+	if err := fs.Parse(rest); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			return err
 		}
 		return errUsage
 	}
-	if *root == "" {
+	switch {
+	case fs.NArg() > 0:
+		return fmt.Errorf("unexpected argument %q: cleave-simhw ctl %s -h tells the flags", fs.Arg(0), c.name)
+	case *root == "":
 		return errors.New("flag --root is required")
 	}
-	method, path, form := http.MethodPost, "", url.Values{}
-	switch args[0] {
-	case "list":
-		method, path = http.MethodGet, "/state"
-	case "reboot":
-		path = "/reboot"
-	case "mig":
-		path = fmt.Sprintf("/gpus/%d/mig", *gpu)
-		form.Set("enabled", strconv.FormatBool(*enabled))
-	case "create-instance":
-		path = fmt.Sprintf("/gpus/%d/instances", *gpu)
-		form.Set("profile", *profile)
-		form.Set("start", strconv.Itoa(*start))
-	case "destroy-instance":
-		method, path = http.MethodDelete, fmt.Sprintf("/gpus/%d/instances/%d", *gpu, *id)
-	default:
-		fmt.Fprint(stderr, ctlUsage)
-		return errUsage
+	r, err := build()
+	if err != nil {
+		return fmt.Errorf("%w: cleave-simhw ctl %s -h tells the flags", err, c.name)
 	}
-	return ask(ctx, *root, method, path, form, stdout)
+	return r.send(ctx, *root, stdout)
 }
 
-// ask sends a request and prints the state that comes back.
-func ask(ctx context.Context, root, method, path string, form url.Values, stdout io.Writer) error {
-	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
-		var d net.Dialer
-		return d.DialContext(ctx, "unix", controlPath(root))
-	}
-	client := &http.Client{Transport: &http.Transport{DialContext: dial}}
-	defer client.CloseIdleConnections()
-	req, err := http.NewRequestWithContext(ctx, method, "http://simulator"+path, strings.NewReader(form.Encode()))
-	if err != nil {
-		return fmt.Errorf("make request: %w", err)
-	}
-	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	resp, err := client.Do(req)
-	if err != nil {
-		return fmt.Errorf("reach the simulator of %s: %w", root, err)
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return fmt.Errorf("read the simulator's answer: %w", err)
-	}
-	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("the simulator refuses: %s", bytes.TrimSpace(body))
-	}
-	var out bytes.Buffer
-	if err := json.Indent(&out, body, "", "  "); err != nil {
-		return fmt.Errorf("decode the simulator's answer: %w", err)
-	}
-	_, err = out.WriteTo(stdout)
-	return err
-}
+func upper(s string) string { return strings.ToUpper(s[:1]) + s[1:] }

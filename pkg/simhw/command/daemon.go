@@ -42,7 +42,7 @@ func daemonCommand(ctx context.Context, executable string, args []string, stderr
 		return err
 	}
 	defer unlock()
-	engine, majors, err := o.start(ctx, executable)
+	m, err := o.start(ctx, executable)
 	if err != nil {
 		return fmt.Errorf("%w: %w", err, errRefused)
 	}
@@ -53,41 +53,59 @@ func daemonCommand(ctx context.Context, executable string, args []string, stderr
 	if err := os.WriteFile(filepath.Join(o.state, "daemon.pid"), fmt.Appendln(nil, os.Getpid()), 0o644); err != nil {
 		return fmt.Errorf("write process id: %w: %w", err, errRefused)
 	}
-	klog.FromContext(ctx).Info("Serving", "hardware", engine.String(), "root", o.root)
-	return serveAll(ctx, engine, majors, l, control)
+	klog.FromContext(ctx).Info("Serving", "hardware", m.engine.String(), "root", o.root)
+	return m.serveAll(ctx, l, control)
+}
+
+// machine is the simulated node.
+type machine struct {
+	engine *simhw.Engine
+	files  *tree.Tree
+	nvml   *serve.Server
 }
 
 // start takes up the state and brings the file tree into line with it.
-func (o options) start(ctx context.Context, executable string) (*simhw.Engine, serve.Majors, error) {
+func (o options) start(ctx context.Context, executable string) (*machine, error) {
 	logger := klog.FromContext(ctx)
 	server, warnings, err := catalog.LoadServer(o.server)
 	if err != nil {
-		return nil, serve.Majors{}, err
+		return nil, err
 	}
 	for _, w := range warnings {
 		logger.V(2).Info("Simulating a value that no source states", "value", w.String())
 	}
 	majors, err := o.host.Majors(filepath.Join(o.state, "majors.json"))
 	if err != nil {
-		return nil, majors, err
+		return nil, err
 	}
 	seed, err := o.keptSeed()
 	if err != nil {
-		return nil, majors, err
+		return nil, err
 	}
-	files := tree.Tree{Config: tree.Config{Root: o.root, Libraries: o.libDir, Executable: executable, Server: server, Majors: majors}}
-	engine, err := simhw.NewEngine(server, simhw.Options{
-		Seed: seed, StateFile: filepath.Join(o.state, "hardware.json"), Latency: simhw.DefaultLatency().Scale(o.latencyScale),
+	m := &machine{}
+	m.files = tree.New(tree.Config{
+		Root: o.root, Libraries: o.libDir, Executable: executable, Server: server, Majors: majors,
+		ViewsChanged: func() {
+			if m.nvml != nil { // there are no clients before
+				m.nvml.Refresh()
+			}
+		},
+	})
+	m.engine, err = simhw.NewEngine(server, simhw.Options{
+		Seed: seed, StateFile: filepath.Join(o.state, "hardware.json"), Latency: o.latency(),
+		Virtualization: simhw.Virtualization(o.virtualization), Minors: o.minors, MinorsMove: o.minorsMove,
 		Observe: func(s simhw.Snapshot) {
-			if err := files.Sync(s); err != nil {
+			if err := m.files.Sync(s); err != nil {
 				logger.Error(err, "The file tree lags behind the hardware")
 			}
 		},
 	})
 	if err != nil {
-		return nil, majors, err
+		return nil, err
 	}
-	return engine, majors, files.Write(engine.Snapshot())
+	m.nvml = serve.New(m.engine, majors)
+	// Once more, since here it must succeed.
+	return m, m.files.Sync(m.engine.Snapshot())
 }
 
 // keptSeed is the flag's, or one that was rolled for this state directory, so
@@ -112,12 +130,12 @@ func (o options) keptSeed() (string, error) {
 }
 
 // serveAll answers until ctx ends.
-func serveAll(ctx context.Context, engine *simhw.Engine, majors serve.Majors, clients, control net.Listener) error {
+func (m *machine) serveAll(ctx context.Context, clients, control net.Listener) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	server := &http.Server{Handler: controlHandler(engine)}
+	server := &http.Server{Handler: newControl(m.engine, m.files)}
 	failed := make(chan error, 2)
-	go func() { failed <- serve.New(engine, majors).Serve(ctx, clients) }()
+	go func() { failed <- m.nvml.Serve(ctx, clients) }()
 	go func() {
 		if err := server.Serve(control); !errors.Is(err, http.ErrServerClosed) {
 			failed <- fmt.Errorf("serve control requests: %w", err)

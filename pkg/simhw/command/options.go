@@ -7,9 +7,13 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
 
 	"k8s.io/klog/v2"
 
+	"github.com/cleave-dra/cleave/pkg/simhw"
 	"github.com/cleave-dra/cleave/pkg/simhw/tree"
 )
 
@@ -20,6 +24,10 @@ var errUsage = errors.New("wrong usage")
 type options struct {
 	root, server, state, seed, libDir string
 	latencyScale                      float64
+	inUse                             time.Duration
+	virtualization                    string
+	minors                            []int
+	minorsMove                        bool
 	host                              tree.Host
 }
 
@@ -34,6 +42,19 @@ func parseOptions(name, executable string, args []string, stderr io.Writer) (opt
 	fs.StringVar(&o.seed, "seed", "", "`text` that the GPUs' UUIDs are made from; by default random, once for a state directory")
 	fs.StringVar(&o.libDir, "lib-dir", defaultLibDir(executable), "`directory` with libnvidia-ml.so and libcuda.so as pkg/simhw/shim/build.sh makes them")
 	fs.Float64Var(&o.latencyScale, "latency-scale", 1, "`factor` on how long changes take; 0 makes them immediate")
+	fs.DurationVar(&o.inUse, "in-use-after-destroy", 0, "`time` that a GPU instance is still in use after its compute instance is gone; tenths of a second have been seen")
+	fs.StringVar(&o.virtualization, "virtualization", string(simhw.BareMetal), "`kind` of machine: none, passthrough (no GPU reset) or vgpu (no MIG)")
+	fs.Func("minors", "comma-separated `numbers` N of /dev/nvidiaN, one for each GPU; by default those of the catalog", func(s string) error {
+		for _, text := range strings.Split(s, ",") {
+			n, err := strconv.Atoi(strings.TrimSpace(text))
+			if err != nil {
+				return err
+			}
+			o.minors = append(o.minors, n)
+		}
+		return nil
+	})
+	fs.BoolVar(&o.minorsMove, "minors-move", false, "give a GPU another minor whenever its MIG mode changes")
 	fs.StringVar(&o.host.Proc, "host-proc", "/proc", "`directory` of the kernel's own /proc")
 	fs.StringVar(&o.host.Sys, "host-sys", "/sys", "`directory` of the kernel's own /sys")
 	if err := fs.Parse(args); err != nil {
@@ -50,8 +71,8 @@ func parseOptions(name, executable string, args []string, stderr io.Writer) (opt
 			return o, fmt.Errorf("flag --%s is required: %w", required.flag, errRefused)
 		}
 	}
-	if o.latencyScale < 0 {
-		return o, fmt.Errorf("flag --latency-scale is %v, must not be negative: %w", o.latencyScale, errRefused)
+	if o.latencyScale < 0 || o.inUse < 0 {
+		return o, fmt.Errorf("flags --latency-scale and --in-use-after-destroy must not be negative: %w", errRefused)
 	}
 	var err error
 	if o.root, err = filepath.Abs(o.root); err != nil {
@@ -67,6 +88,13 @@ func defaultLibDir(executable string) string {
 		return beside
 	}
 	return filepath.Join(filepath.Dir(executable), "..", "lib", "cleave-simhw")
+}
+
+// latency is that of real GPUs, scaled, and of what tests ask for as it is.
+func (o options) latency() simhw.Latency {
+	l := simhw.DefaultLatency().Scale(o.latencyScale)
+	l.Release = o.inUse
+	return l
 }
 
 // socketPath is one that CDI carries into containers: it mounts the persistence

@@ -1,8 +1,10 @@
 package serve
 
 import (
+	"context"
 	"encoding/binary"
 	"strings"
+	"time"
 	"unsafe"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
@@ -13,20 +15,29 @@ import (
 // call is one NVML call: what came in, and what is to be written. The methods
 // that read and write take the parameter's position in the C prototype.
 type call struct {
-	engine    *simhw.Engine
-	view      view
+	ctx    context.Context
+	engine *simhw.Engine
+	view   view
+	// since numbers the hardware's state when the client came.
+	since     uint64
 	arguments []argument
 	outputs   []output
 	// failing are outputs that are also written when the call fails.
 	failing []output
+	// pends makes a change of MIG mode wait for a reset.
+	pends bool
 }
 
+// notServed is what all functions that are not served are counted as.
+const notServed = "(not served)"
+
 // run finds the function. What is not served is not supported, as on a GPU that
-// lacks a feature.
-func (c *call) run(function string) nvml.Return {
-	f, ok := functions[function]
+// lacks a feature, unless a fault says otherwise.
+func (c *call) run(name string) nvml.Return {
+	f, ok := functions[name]
 	if !ok {
-		return nvml.ERROR_NOT_SUPPORTED
+		name = notServed // clients may ask for anything
+		f = read(len(c.arguments), func(*call) nvml.Return { return nvml.ERROR_NOT_SUPPORTED })
 	}
 	if len(c.arguments) != f.parameters {
 		return nvml.ERROR_UNKNOWN
@@ -34,7 +45,59 @@ func (c *call) run(function string) nvml.Return {
 	if f.changes && !c.view.mayChange() {
 		return nvml.ERROR_NO_PERMISSION
 	}
+	if f.finds {
+		return c.find(name, f)
+	}
+	gpu, instance := c.target()
+	v := c.engine.Enter(c.ctx, simhw.Call{Function: name, GPU: gpu, Instance: instance, Changes: f.changes})
+	if ret, ends := v.Ends(); ends {
+		if v.NoEffect && v.Late > 0 {
+			late := *c
+			time.AfterFunc(v.Late, func() { _ = f.do(&late) })
+		}
+		return ret
+	}
+	c.pends = v.Pends
 	return f.do(c)
+}
+
+// find looks first, since only what it finds tells which GPU the call is about.
+func (c *call) find(name string, f function) nvml.Return {
+	ret := f.do(c)
+	gpu := -1
+	if ret == nvml.SUCCESS {
+		gpu = token(binary.NativeEndian.Uint64(c.outputs[len(c.outputs)-1].bytes)).handle().GPU
+	}
+	v := c.engine.Enter(c.ctx, simhw.Call{Function: name, GPU: gpu, Instance: -1})
+	if end, ends := v.Ends(); ends {
+		return end
+	}
+	return ret
+}
+
+// target is the GPU's slot and the id of the GPU instance that the handle in the
+// first argument is about; negative if there is none.
+func (c *call) target() (gpu, instance int) {
+	if len(c.arguments) == 0 || c.arguments[0].kind != kindValue || len(c.arguments[0].bytes) < 8 {
+		return -1, -1
+	}
+	t := c.token(0)
+	h := t.handle()
+	s := c.engine.Snapshot()
+	if t.kind() < kindGPU || t.kind() > kindMIG || h.GPU >= len(s.GPUs) {
+		return -1, -1
+	}
+	for _, in := range s.GPUs[h.GPU].Instances {
+		if t.kind() == kindGI && in.Serial == h.Serial {
+			return h.GPU, in.ID
+		}
+		for _, ci := range in.Compute {
+			if (t.kind() == kindCI || t.kind() == kindMIG) && ci.Serial == h.Serial {
+				return h.GPU, in.ID
+			}
+		}
+	}
+	return h.GPU, -1
 }
 
 // u32 reads an unsigned int or an enum.
@@ -135,8 +198,14 @@ func (c *call) device(i int) (device, nvml.Return) {
 		return device{}, nvml.ERROR_INVALID_ARGUMENT
 	}
 	d := device{gpu: h.GPU, state: s.GPUs[h.GPU]}
+	if t.kind() == kindGPU && t != gpuToken(d.state) {
+		return device{}, nvml.ERROR_GPU_IS_LOST // another GPU is in its slot
+	}
 	if t.kind() == kindMIG {
 		m, ret := c.engine.ComputeInstance(h)
+		if ret != nvml.SUCCESS {
+			m, ret = c.engine.StaleMIGDevice(h, c.since)
+		}
 		if ret != nvml.SUCCESS || !c.view.seesCompute(d.state, m.Instance, m.Compute) {
 			return device{}, nvml.ERROR_INVALID_ARGUMENT
 		}

@@ -1,7 +1,9 @@
 package serve
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 
@@ -229,11 +231,21 @@ func migByIndex(c *call) nvml.Return {
 	if !d.state.MIGCapable {
 		return nvml.ERROR_NOT_SUPPORTED
 	}
-	devices := c.view.migDevices(c.engine.Snapshot(), d.gpu)
+	devices := c.migDevices(c.engine.Snapshot(), d.gpu)
 	if i := c.u32(1); uint64(i) < uint64(len(devices)) {
 		return c.writeToken(2, newToken(kindMIG, d.gpu, devices[i].Compute.Serial))
 	}
 	return nvml.ERROR_NOT_FOUND
+}
+
+// migDevices are those that this client finds by index: what it sees, and what a
+// fault lets it find although it is gone.
+func (c *call) migDevices(s simhw.Snapshot, gpu int) []simhw.MIGDevice {
+	devices := append(c.view.migDevices(s, gpu), c.engine.StaleMIGDevices(gpu, c.since)...)
+	slices.SortStableFunc(devices, func(a, b simhw.MIGDevice) int {
+		return cmp.Or(cmp.Compare(a.Instance.ID, b.Instance.ID), cmp.Compare(a.Compute.ID, b.Compute.ID))
+	})
+	return devices
 }
 
 func migParent(c *call) nvml.Return {
@@ -241,7 +253,7 @@ func migParent(c *call) nvml.Return {
 	if ret != nvml.SUCCESS {
 		return ret
 	}
-	return c.writeToken(1, gpuToken(d.gpu))
+	return c.writeToken(1, gpuToken(d.state))
 }
 
 // migAttributes are known of MIG devices only.

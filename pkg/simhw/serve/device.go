@@ -13,13 +13,12 @@ import (
 )
 
 func systemDriverVersion(c *call) nvml.Return {
-	return c.writeText(0, c.engine.Server().DriverVersion)
+	return c.writeText(0, c.engine.Snapshot().Driver.Version)
 }
 
 // systemNVMLVersion is the CUDA major version and the driver's version.
 func systemNVMLVersion(c *call) nvml.Return {
-	s := c.engine.Server()
-	return c.writeText(0, fmt.Sprintf("%d.%s", s.CUDADriverVersion/1000, s.DriverVersion))
+	return c.writeText(0, fmt.Sprintf("%d.%s", c.engine.Server().CUDADriverVersion/1000, c.engine.Snapshot().Driver.Version))
 }
 
 func systemCUDAVersion(c *call) nvml.Return {
@@ -33,7 +32,7 @@ func deviceCount(c *call) nvml.Return {
 func handleByIndex(c *call) nvml.Return {
 	gpus := c.view.gpus(c.engine.Snapshot())
 	if i := c.u32(0); uint64(i) < uint64(len(gpus)) {
-		return c.writeToken(1, gpuToken(gpus[i].Index))
+		return c.writeToken(1, gpuToken(gpus[i]))
 	}
 	return nvml.ERROR_INVALID_ARGUMENT
 }
@@ -47,7 +46,7 @@ func handleByUUID(c *call) nvml.Return {
 	s := c.engine.Snapshot()
 	for _, g := range c.view.gpus(s) {
 		if g.UUID == uuid {
-			return c.writeToken(1, gpuToken(g.Index))
+			return c.writeToken(1, gpuToken(g))
 		}
 		for _, d := range c.view.migDevices(s, g.Index) {
 			if d.Compute.UUID == uuid {
@@ -60,7 +59,7 @@ func handleByUUID(c *call) nvml.Return {
 
 func handleBySerial(c *call) nvml.Return {
 	serial, ok := c.text(0)
-	return c.find(ok, func(g simhw.GPUState) bool { return boardSerial(g) == serial })
+	return c.search(ok, func(g simhw.GPUState) bool { return boardSerial(g) == serial })
 }
 
 // handleByPCI takes the kernel's form and NVML's, and like NVML one without domain.
@@ -70,16 +69,16 @@ func handleByPCI(c *call) nvml.Return {
 		text = "0000:" + text
 	}
 	addr, err := hardware.ParsePCIAddress(text)
-	return c.find(ok && err == nil, func(g simhw.GPUState) bool { return g.PCI == addr })
+	return c.search(ok && err == nil, func(g simhw.GPUState) bool { return g.PCI == addr })
 }
 
-func (c *call) find(valid bool, is func(simhw.GPUState) bool) nvml.Return {
+func (c *call) search(valid bool, is func(simhw.GPUState) bool) nvml.Return {
 	if !valid {
 		return nvml.ERROR_INVALID_ARGUMENT
 	}
 	for _, g := range c.view.gpus(c.engine.Snapshot()) {
 		if is(g) {
-			return c.writeToken(1, gpuToken(g.Index))
+			return c.writeToken(1, gpuToken(g))
 		}
 	}
 	return nvml.ERROR_NOT_FOUND
@@ -185,7 +184,7 @@ func deviceIndex(c *call) nvml.Return {
 		}
 		return nvml.ERROR_UNKNOWN
 	}
-	for i, m := range c.view.migDevices(s, d.gpu) {
+	for i, m := range c.migDevices(s, d.gpu) {
 		if m.Compute.Serial == d.mig.Compute.Serial {
 			return c.writeU32(1, uint32(i))
 		}
@@ -234,9 +233,26 @@ func devicePCI(c *call) nvml.Return {
 	if _, err := fmt.Sscanf(string(d.state.PCI), "%x:%x:%x.%x", &info.Domain, &info.Bus, &info.Device, &function); err != nil {
 		return nvml.ERROR_UNKNOWN
 	}
-	chars(info.BusIdLegacy[:], fmt.Sprintf("%04X:%02X:%02X.%X", info.Domain, info.Bus, info.Device, function))
-	chars(info.BusId[:], fmt.Sprintf("%08X:%02X:%02X.%X", info.Domain, info.Bus, info.Device, function))
+	short := fmt.Sprintf("%04X:%02X:%02X.%X", info.Domain, info.Bus, info.Device, function)
+	full := fmt.Sprintf("%08X:%02X:%02X.%X", info.Domain, info.Bus, info.Device, function)
+	chars(info.BusIdLegacy[:], short)
+	chars(info.BusId[:], busID(c.engine.Snapshot().Driver.BusIDs, full, short))
 	return writeStruct(c, 1, &info)
+}
+
+// busID is the form that the driver writes addresses in.
+func busID(form simhw.BusIDForm, full, short string) string {
+	switch form {
+	case simhw.BusIDShort:
+		return short
+	case simhw.BusIDLower:
+		return strings.ToLower(full)
+	case simhw.BusIDKernel:
+		return strings.ToLower(short)
+	case simhw.BusIDMissing:
+		return ""
+	}
+	return full
 }
 
 // memory is the total in bytes. Nothing ever uses any.
@@ -279,7 +295,14 @@ func deviceVirtualization(c *call) nvml.Return {
 	if _, ret := c.gpuOnly(); ret != nvml.SUCCESS {
 		return ret
 	}
-	return c.writeU32(1, uint32(nvml.GPU_VIRTUALIZATION_MODE_NONE))
+	mode, ok := map[simhw.Virtualization]nvml.GpuVirtualizationMode{
+		simhw.BareMetal: nvml.GPU_VIRTUALIZATION_MODE_NONE, simhw.Passthrough: nvml.GPU_VIRTUALIZATION_MODE_PASSTHROUGH,
+		simhw.VGPU: nvml.GPU_VIRTUALIZATION_MODE_VGPU,
+	}[c.engine.Virtualization()]
+	if !ok {
+		return nvml.ERROR_UNKNOWN
+	}
+	return c.writeU32(1, uint32(mode))
 }
 
 // getComputeMode: MIG devices always have the default.

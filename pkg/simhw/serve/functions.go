@@ -1,6 +1,10 @@
 package serve
 
-import "github.com/NVIDIA/go-nvml/pkg/nvml"
+import (
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+
+	"github.com/cleave-dra/cleave/pkg/simhw"
+)
 
 // function is one served call.
 type function struct {
@@ -8,7 +12,9 @@ type function struct {
 	parameters int
 	// changes tells that only a holder of the MIG config capability may call it.
 	changes bool
-	do      func(*call) nvml.Return
+	// finds tells that the last output is a handle, which says what it is about.
+	finds bool
+	do    func(*call) nvml.Return
 }
 
 func read(parameters int, do func(*call) nvml.Return) function {
@@ -17,6 +23,22 @@ func read(parameters int, do func(*call) nvml.Return) function {
 
 func change(parameters int, do func(*call) nvml.Return) function {
 	return function{parameters: parameters, changes: true, do: do}
+}
+
+// find is for calls that take what to look for and give a handle.
+func find(do func(*call) nvml.Return) function {
+	return function{parameters: 2, finds: true, do: do}
+}
+
+// Serves tells whether a call of that name can do something; versions of a
+// function are one.
+func Serves(name string) bool {
+	for f := range functions {
+		if simhw.BaseName(f) == simhw.BaseName(name) {
+			return true
+		}
+	}
+	return name == simhw.CallInit
 }
 
 // functions is all that is served; everything else is NOT_SUPPORTED.
@@ -28,12 +50,12 @@ var functions = map[string]function{
 
 	"nvmlDeviceGetCount":                 read(1, deviceCount),
 	"nvmlDeviceGetCount_v2":              read(1, deviceCount),
-	"nvmlDeviceGetHandleByIndex":         read(2, handleByIndex),
-	"nvmlDeviceGetHandleByIndex_v2":      read(2, handleByIndex),
-	"nvmlDeviceGetHandleByUUID":          read(2, handleByUUID),
-	"nvmlDeviceGetHandleBySerial":        read(2, handleBySerial),
-	"nvmlDeviceGetHandleByPciBusId":      read(2, handleByPCI),
-	"nvmlDeviceGetHandleByPciBusId_v2":   read(2, handleByPCI),
+	"nvmlDeviceGetHandleByIndex":         find(handleByIndex),
+	"nvmlDeviceGetHandleByIndex_v2":      find(handleByIndex),
+	"nvmlDeviceGetHandleByUUID":          find(handleByUUID),
+	"nvmlDeviceGetHandleBySerial":        find(handleBySerial),
+	"nvmlDeviceGetHandleByPciBusId":      find(handleByPCI),
+	"nvmlDeviceGetHandleByPciBusId_v2":   find(handleByPCI),
 	"nvmlDeviceGetName":                  read(3, deviceName),
 	"nvmlDeviceGetBrand":                 read(2, deviceBrand),
 	"nvmlDeviceGetIndex":                 read(2, deviceIndex),

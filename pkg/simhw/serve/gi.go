@@ -40,7 +40,11 @@ func setMIGMode(c *call) nvml.Return {
 	if c.u32(1) > 1 || c.null(2) {
 		return nvml.ERROR_INVALID_ARGUMENT
 	}
-	activation, ret := c.engine.SetMIGMode(d.gpu, c.u32(1) == 1)
+	set := c.engine.SetMIGMode
+	if c.pends {
+		set = c.engine.PendMIGMode
+	}
+	activation, ret := set(d.gpu, c.u32(1) == 1)
 	if w := c.writeU32(2, uint32(activation)); w != nvml.SUCCESS {
 		return w
 	}
@@ -58,7 +62,7 @@ func giProfile(c *call) nvml.Return {
 		return ret
 	}
 	return writeStruct(c, 2, &nvml.GpuInstanceProfileInfo{
-		Id: uint32(p.ID), SliceCount: uint32(p.Slices), InstanceCount: uint32(p.MaxInstances),
+		Id: uint32(p.ID), SliceCount: uint32(p.Slices), InstanceCount: uint32(c.engine.ReportedCount(d.gpu, p)),
 		MultiprocessorCount: uint32(p.Multiprocessors), CopyEngineCount: uint32(p.CopyEngines),
 		DecoderCount: uint32(p.Decoders), EncoderCount: uint32(p.Encoders),
 		JpegCount: uint32(p.JPEGEngines), OfaCount: uint32(p.OFAEngines), MemorySizeMB: uint64(p.MemoryMiB),
@@ -89,7 +93,7 @@ func (c *call) versionedProfile(find func(gpu, key int) (mig.Profile, nvml.Retur
 	switch asked := c.u32(2); asked {
 	case version[nvml.GpuInstanceProfileInfo_v2](2):
 		info := nvml.GpuInstanceProfileInfo_v2{
-			Version: asked, Id: uint32(p.ID), SliceCount: uint32(p.Slices), InstanceCount: uint32(p.MaxInstances),
+			Version: asked, Id: uint32(p.ID), SliceCount: uint32(p.Slices), InstanceCount: uint32(c.engine.ReportedCount(d.gpu, p)),
 			MultiprocessorCount: uint32(p.Multiprocessors), CopyEngineCount: uint32(p.CopyEngines),
 			DecoderCount: uint32(p.Decoders), EncoderCount: uint32(p.Encoders),
 			JpegCount: uint32(p.JPEGEngines), OfaCount: uint32(p.OFAEngines), MemorySizeMB: uint64(p.MemoryMiB),
@@ -98,7 +102,7 @@ func (c *call) versionedProfile(find func(gpu, key int) (mig.Profile, nvml.Retur
 		return writeStruct(c, 2, &info)
 	case version[nvml.GpuInstanceProfileInfo_v3](3):
 		info := nvml.GpuInstanceProfileInfo_v3{
-			Version: asked, Id: uint32(p.ID), SliceCount: uint32(p.Slices), InstanceCount: uint32(p.MaxInstances),
+			Version: asked, Id: uint32(p.ID), SliceCount: uint32(p.Slices), InstanceCount: uint32(c.engine.ReportedCount(d.gpu, p)),
 			MultiprocessorCount: uint32(p.Multiprocessors), CopyEngineCount: uint32(p.CopyEngines),
 			DecoderCount: uint32(p.Decoders), EncoderCount: uint32(p.Encoders),
 			JpegCount: uint32(p.JPEGEngines), OfaCount: uint32(p.OFAEngines), MemorySizeMB: uint64(p.MemoryMiB),
@@ -202,7 +206,8 @@ func listGI(c *call) nvml.Return {
 			tokens = append(tokens, newToken(kindGI, d.gpu, in.Serial))
 		}
 	}
-	return c.writeTokens(2, 3, tokens)
+	// Clients make room for as many as the profile says, right or wrong.
+	return c.writeTokens(2, 3, tokens[:min(len(tokens), c.engine.ReportedCount(d.gpu, p))])
 }
 
 func giByID(c *call) nvml.Return {
@@ -235,7 +240,7 @@ func giInfo(c *call) nvml.Return {
 		return ret
 	}
 	return writeStruct(c, 1, &gpuInstanceInfo{
-		device: gpuToken(h.GPU), id: uint32(in.ID), profileID: uint32(in.ProfileID), placement: placementOf(in),
+		device: gpuToken(c.engine.Snapshot().GPUs[h.GPU]), id: uint32(in.ID), profileID: uint32(in.ProfileID), placement: placementOf(in),
 	})
 }
 

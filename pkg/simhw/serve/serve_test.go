@@ -92,7 +92,7 @@ func handle(t token) argument {
 func pointer(capacity uint32) argument { return argument{kind: kindPointer, capacity: capacity} }
 
 func TestCalls(t *testing.T) {
-	gpu0, null := handle(gpuToken(0)), argument{kind: kindNull}
+	gpu0, null := handle(gpuToken(simhw.GPUState{})), argument{kind: kindNull}
 	tests := map[string]struct {
 		function  string
 		arguments []argument
@@ -106,15 +106,16 @@ func TestCalls(t *testing.T) {
 		"a NULL output":             {"nvmlDeviceGetName", []argument{gpu0, null, u32(64)}, nvml.ERROR_INVALID_ARGUMENT, 0},
 		"a NULL string":             {"nvmlDeviceGetHandleByUUID", []argument{null, pointer(8)}, nvml.ERROR_INVALID_ARGUMENT, 0},
 		"a handle of nobody":        {"nvmlDeviceGetName", []argument{handle(42), pointer(64), u32(64)}, nvml.ERROR_INVALID_ARGUMENT, 0},
-		"a GPU that is not there":   {"nvmlDeviceGetName", []argument{handle(gpuToken(9)), pointer(64), u32(64)}, nvml.ERROR_INVALID_ARGUMENT, 0},
+		"a GPU that is not there":   {"nvmlDeviceGetName", []argument{handle(gpuToken(simhw.GPUState{Index: 9})), pointer(64), u32(64)}, nvml.ERROR_INVALID_ARGUMENT, 0},
 		"a GPU as an instance":      {"nvmlGpuInstanceDestroy", []argument{gpu0}, nvml.ERROR_INVALID_ARGUMENT, 0},
 		"placements only counted":   {"nvmlDeviceGetGpuInstancePossiblePlacements_v2", []argument{gpu0, u32(19), null, pointer(4)}, nvml.SUCCESS, 1},
 		"placements":                {"nvmlDeviceGetGpuInstancePossiblePlacements_v2", []argument{gpu0, u32(19), pointer(0xffffffff), pointer(4)}, nvml.SUCCESS, 2},
 		"create without a result":   {"nvmlDeviceCreateGpuInstance", []argument{gpu0, u32(19), null}, nvml.ERROR_INVALID_ARGUMENT, 0},
 		"create without placement":  {"nvmlDeviceCreateGpuInstanceWithPlacement", []argument{gpu0, u32(19), null, pointer(8)}, nvml.ERROR_INVALID_ARGUMENT, 0},
 		"unknown MIG mode":          {"nvmlDeviceSetMigMode", []argument{gpu0, u32(2), pointer(4)}, nvml.ERROR_INVALID_ARGUMENT, 0},
-		"failed mode with a reason": {"nvmlDeviceSetMigMode", []argument{handle(gpuToken(1)), u32(1), pointer(4)}, nvml.ERROR_NOT_SUPPORTED, 1},
+		"failed mode with a reason": {"nvmlDeviceSetMigMode", []argument{handle(gpuToken(simhw.GPUState{Index: 1})), u32(1), pointer(4)}, nvml.ERROR_NOT_SUPPORTED, 1},
 		"struct of another version": {"nvmlDeviceGetMemoryInfo_v2", []argument{gpu0, {kind: kindPointer, bytes: []byte{40, 0, 0, 1}, capacity: 40}}, nvml.ERROR_ARGUMENT_VERSION_MISMATCH, 0},
+		"a GPU that was replaced":   {"nvmlDeviceGetName", []argument{handle(gpuToken(simhw.GPUState{Generation: 1})), pointer(64), u32(64)}, nvml.ERROR_GPU_IS_LOST, 0},
 		"too few arguments":         {"nvmlDeviceGetName", []argument{gpu0}, nvml.ERROR_UNKNOWN, 0},
 		"short scalar":              {"nvmlDeviceGetIndex", []argument{{kind: kindValue, bytes: []byte{1}}, pointer(4)}, nvml.ERROR_INVALID_ARGUMENT, 0},
 		"not served":                {"nvmlDeviceGetFanSpeed", []argument{gpu0, pointer(4)}, nvml.ERROR_NOT_SUPPORTED, 0},
@@ -157,7 +158,7 @@ func write(t *testing.T, conn net.Conn, parts ...string) {
 
 // A client may send anything; the server must survive it.
 func FuzzReadRequest(f *testing.F) {
-	f.Add(encode("nvmlDeviceGetName", handle(gpuToken(0)), pointer(64), u32(64)))
+	f.Add(encode("nvmlDeviceGetName", handle(gpuToken(simhw.GPUState{})), pointer(64), u32(64)))
 	f.Add([]byte{3, 0, 0, 0, 200, 1, 1})
 	f.Fuzz(func(t *testing.T, message []byte) {
 		req, err := readRequest(bytes.NewReader(message))

@@ -22,14 +22,19 @@ import (
 
 // Server answers clients of one engine.
 type Server struct {
-	engine *simhw.Engine
-	majors Majors
+	engine   *simhw.Engine
+	majors   Majors
+	sessions sessions
 }
 
 // New makes a server; majors are the numbers of the nodes that clients see.
 func New(engine *simhw.Engine, majors Majors) *Server {
 	return &Server{engine: engine, majors: majors}
 }
+
+// Refresh makes all clients connect anew, which the library does by itself: what
+// device nodes a client has is known only from the start of its connection.
+func (s *Server) Refresh() { s.sessions.outdate() }
 
 // Serve accepts clients until ctx ends, then closes the listener, lets the calls
 // that are under way finish and returns nil.
@@ -60,6 +65,8 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 
 // client talks with one connection until it ends.
 func (s *Server) client(ctx context.Context, conn net.Conn) error {
+	me := s.sessions.add(conn)
+	defer s.sessions.remove(me)
 	r := bufio.NewReader(conn)
 	greeting, err := readGreeting(r)
 	if err != nil {
@@ -70,21 +77,25 @@ func (s *Server) client(ctx context.Context, conn net.Conn) error {
 		return err
 	}
 	ret := v.admitted()
+	if ret == nvml.SUCCESS {
+		ret, _ = s.engine.Enter(ctx, simhw.Call{Function: simhw.CallInit, GPU: -1, Instance: -1}).Ends()
+	}
+	since := s.engine.Sequence()
 	if err := writeCode(conn, ret); err != nil || ret != nvml.SUCCESS {
 		return ended(err)
 	}
 	for {
 		req, err := readRequest(r)
-		if err != nil {
+		if err != nil || !s.sessions.begin(me) {
 			return ended(err)
 		}
-		c := &call{engine: s.engine, view: v, arguments: req.arguments}
+		c := &call{ctx: ctx, engine: s.engine, view: v, since: since, arguments: req.arguments}
 		ret := c.run(req.function)
 		if ret != nvml.SUCCESS {
 			c.outputs = c.failing // all that a failed call may write
 		}
 		klog.FromContext(ctx).V(6).Info("Answered", "function", req.function, "code", ret)
-		if err := writeAnswer(conn, ret, c.outputs); err != nil {
+		if err := writeAnswer(conn, ret, c.outputs); err != nil || !s.sessions.end(me) {
 			return ended(err)
 		}
 	}

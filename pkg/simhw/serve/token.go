@@ -9,15 +9,14 @@ import "github.com/cleave-dra/cleave/pkg/simhw"
 type token uint64
 
 const (
-	kindGPU     = 1
-	kindGI      = 2
-	kindCI      = 3
-	kindMIG     = 4
-	serialBits  = 48
-	serialMask  = 1<<serialBits - 1
-	gpuBits     = 12
-	gpuMask     = 1<<gpuBits - 1
-	firstSerial = 1
+	kindGPU    = 1
+	kindGI     = 2
+	kindCI     = 3
+	kindMIG    = 4
+	serialBits = 48
+	serialMask = 1<<serialBits - 1
+	gpuBits    = 12
+	gpuMask    = 1<<gpuBits - 1
 )
 
 func newToken(kind, gpu int, serial uint64) token {
@@ -30,4 +29,7 @@ func (t token) handle() simhw.Handle {
 	return simhw.Handle{GPU: int(t >> serialBits & gpuMask), Serial: uint64(t) & serialMask}
 }
 
-func gpuToken(gpu int) token { return newToken(kindGPU, gpu, firstSerial) }
+// gpuToken tells the GPU from others that were or will be in its slot.
+func gpuToken(g simhw.GPUState) token {
+	return newToken(kindGPU, g.Index, uint64(g.Generation)+1)
+}

@@ -66,7 +66,7 @@ func (v view) seesAllMIG() bool {
 	return v.capabilities[simhw.CapabilityConfig] || v.capabilities[simhw.CapabilityMonitor]
 }
 
-func (v view) seesGPU(g simhw.GPUState) bool { return v.minors[g.Minor] }
+func (v view) seesGPU(g simhw.GPUState) bool { return !g.Absent && v.minors[g.Minor] }
 
 func (v view) seesInstance(g simhw.GPUState, in simhw.InstanceState) bool {
 	return v.seesAllMIG() || v.capabilities[simhw.GPUInstanceMinor(g.Minor, in.ID)]

@@ -39,6 +39,18 @@ func copyFile(from, to string, mode fs.FileMode) error {
 	return writeFile(to, content, mode)
 }
 
+func makeDirectory(path string, mode fs.FileMode) error {
+	if info, err := os.Lstat(path); err == nil && !info.IsDir() {
+		if err := os.Remove(path); err != nil {
+			return err
+		}
+	}
+	if err := os.MkdirAll(path, mode); err != nil {
+		return err
+	}
+	return os.Chmod(path, mode)
+}
+
 func link(target, path string) error {
 	if old, err := os.Readlink(path); err == nil && old == target {
 		return nil

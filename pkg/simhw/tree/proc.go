@@ -1,9 +1,7 @@
 package tree
 
 import (
-	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -11,39 +9,35 @@ import (
 	"github.com/cleave-dra/cleave/pkg/simhw"
 )
 
-func (t Tree) proc(s simhw.Snapshot) error {
+func (t *Tree) proc(p plan, s simhw.Snapshot) {
+	p.file("proc/sys/kernel/random/boot_id", s.BootID+"\n")
+	if s.Driver.Unloaded {
+		p.file("proc/devices", "Character devices:\n\nBlock devices:\n")
+		return
+	}
+	p.file("proc/devices", fmt.Sprintf("Character devices:\n%3d nvidia\n%3d nvidia-modeset\n%3d nvidiactl\n%3d nvidia-caps\n%3d nvidia-uvm\n\nBlock devices:\n",
+		t.Majors.GPU, t.Majors.GPU, t.Majors.GPU, t.Majors.Capability, t.Majors.UVM))
 	machine := map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[runtime.GOARCH]
-	devices := fmt.Sprintf("Character devices:\n%3d nvidia\n%3d nvidia-modeset\n%3d nvidiactl\n%3d nvidia-caps\n%3d nvidia-uvm\n\nBlock devices:\n",
-		t.Majors.GPU, t.Majors.GPU, t.Majors.GPU, t.Majors.Capability, t.Majors.UVM)
-	version := fmt.Sprintf("NVRM version: NVIDIA UNIX Open Kernel Module for %s  %s  Release Build  (cleave-simhw: simulated)\n",
-		machine, t.Server.DriverVersion)
-	err := errors.Join(
-		t.procFile("devices", devices),
-		t.procFile("driver/nvidia/version", version),
-		t.procFile("driver/nvidia-caps/mig-minors", migMinors()),
-		t.procFile("driver/nvidia/capabilities/mig/config", capabilityFile(simhw.CapabilityConfig, configMode)),
-		t.procFile("driver/nvidia/capabilities/mig/monitor", capabilityFile(simhw.CapabilityMonitor, accessMode)),
-	)
+	p.file("proc/driver/nvidia/version", fmt.Sprintf("NVRM version: NVIDIA UNIX Open Kernel Module for %s  %s  Release Build  (cleave-simhw: simulated)\n",
+		machine, s.Driver.Version))
+	p.file("proc/driver/nvidia-caps/mig-minors", t.migMinors)
+	p.file("proc/driver/nvidia/capabilities/mig/config", capabilityFile(simhw.CapabilityConfig, configMode))
+	p.file("proc/driver/nvidia/capabilities/mig/monitor", capabilityFile(simhw.CapabilityMonitor, accessMode))
 	for _, g := range s.GPUs {
-		information := fmt.Sprintf("Model: \t\t %s\nIRQ:   \t\t 0\nGPU UUID: \t %s\nBus Type: \t PCIe\nBus Location: \t %s\nDevice Minor: \t %d\nGPU Firmware: \t %s\n",
-			g.Product, g.UUID, g.PCI, g.Minor, t.Server.DriverVersion)
-		err = errors.Join(err, t.procFile(filepath.Join("driver/nvidia/gpus", string(g.PCI), "information"), information))
+		if g.Absent {
+			continue
+		}
+		p.file(filepath.Join("proc/driver/nvidia/gpus", string(g.PCI), "information"), fmt.Sprintf(
+			"Model: \t\t %s\nIRQ:   \t\t 0\nGPU UUID: \t %s\nBus Type: \t PCIe\nBus Location: \t %s\nDevice Minor: \t %d\nGPU Firmware: \t %s\n",
+			g.Product, g.UUID, g.PCI, g.Minor, s.Driver.Version))
 		if g.MIGCapable {
-			err = errors.Join(err, os.MkdirAll(t.path(migDir(g.Minor)), 0o755))
+			p[migDir(g.Minor)] = entry{kind: directory, mode: 0o755}
+		}
+		for path, minor := range capabilities(g) {
+			p.file(path, capabilityFile(minor, accessMode))
 		}
 	}
-	return err
 }
-
-func (t Tree) procFile(name, content string) error {
-	return writeFile(t.path("proc", name), []byte(content), 0o444)
-}
-
-// Modes of capability device nodes: only root may configure.
-const (
-	configMode = 0o400
-	accessMode = 0o444
-)
 
 // capabilityFile is what the driver shows of a capability.
 func capabilityFile(minor, mode int) string {

@@ -6,69 +6,95 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-
-	"github.com/cleave-dra/cleave/pkg/simhw"
+	"slices"
+	"strings"
 )
 
-// Sync makes the capability files and nodes those of the instances that live. It
-// goes by what is there, so that it also tidies up after a crash.
-func (t Tree) Sync(s simhw.Snapshot) error {
-	files, nodes := wanted(s)
-	err := t.prune(s, files, nodes)
-	for name, minor := range files {
-		err = errors.Join(err, writeFile(t.path(name), []byte(capabilityFile(minor, accessMode)), 0o444))
+// unknown is an entry that is there and equals none that is wanted.
+const unknown kind = -1
+
+// look finds everything in the managed directories, and libraries of any version,
+// without looking into it.
+func (t *Tree) look() (plan, error) {
+	p := plan{}
+	for _, dir := range managed() {
+		err := filepath.WalkDir(t.path(dir), func(path string, d fs.DirEntry, err error) error {
+			if errors.Is(err, fs.ErrNotExist) {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			name, err := filepath.Rel(t.Root, path)
+			if err == nil && !d.IsDir() {
+				p[name] = entry{kind: unknown}
+			}
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
 	}
-	for minor, mode := range nodes {
-		err = errors.Join(err, makeNode(t.path("dev/nvidia-caps", nodeName(minor)), t.Majors.Capability, minor, mode))
+	for _, name := range libraryNames() {
+		versioned, err := filepath.Glob(t.path(libraryDir(), name+".*"))
+		if err != nil {
+			return nil, err
+		}
+		for _, path := range versioned {
+			p[filepath.Join(libraryDir(), filepath.Base(path))] = entry{kind: unknown}
+		}
 	}
-	if err != nil {
-		return fmt.Errorf("update capabilities below %s: %w", t.Root, err)
+	return p, nil
+}
+
+// unwanted are the paths that are there and should not be, or that stand in the
+// way of something of another kind; what is deepest comes first.
+func unwanted(had, want plan) []string {
+	var out []string
+	for path, old := range had {
+		if e, ok := want[path]; !ok || old.kind == directory && e.kind != directory {
+			out = append(out, path)
+		}
+	}
+	slices.SortFunc(out, func(a, b string) int { return strings.Compare(b, a) })
+	return out
+}
+
+// remove takes a path away, and the directories that it leaves empty, unless they
+// are wanted.
+func (t *Tree) remove(path string, want plan) error {
+	if err := os.RemoveAll(t.path(path)); err != nil {
+		return err
+	}
+	for dir := filepath.Dir(path); strings.Contains(dir, "/"); dir = filepath.Dir(dir) {
+		if _, ok := want[dir]; ok || os.Remove(t.path(dir)) != nil {
+			return nil // wanted or not empty
+		}
 	}
 	return nil
 }
 
-func nodeName(minor int) string { return fmt.Sprintf("nvidia-cap%d", minor) }
-
-// wanted is the access files with their minors, and the nodes with their modes.
-func wanted(s simhw.Snapshot) (map[string]int, map[int]fs.FileMode) {
-	files := map[string]int{}
-	nodes := map[int]fs.FileMode{simhw.CapabilityConfig: configMode, simhw.CapabilityMonitor: accessMode}
-	add := func(dir string, minor int) {
-		files[filepath.Join(dir, "access")] = minor
-		nodes[minor] = accessMode
-	}
-	for _, g := range s.GPUs {
-		for _, in := range g.Instances {
-			dir := filepath.Join(migDir(g.Minor), fmt.Sprintf("gi%d", in.ID))
-			add(dir, simhw.GPUInstanceMinor(g.Minor, in.ID))
-			for _, c := range in.Compute {
-				add(filepath.Join(dir, fmt.Sprintf("ci%d", c.ID)), simhw.ComputeInstanceMinor(g.Minor, in.ID, c.ID))
+func (t *Tree) make(path string, e entry) error {
+	full := t.path(path)
+	if e.kind != directory {
+		// What a fault has put there.
+		if info, err := os.Lstat(full); err == nil && info.IsDir() {
+			if err := os.RemoveAll(full); err != nil {
+				return err
 			}
 		}
 	}
-	return files, nodes
-}
-
-// prune removes what no instance has.
-func (t Tree) prune(s simhw.Snapshot, files map[string]int, nodes map[int]fs.FileMode) error {
-	var err error
-	for _, g := range s.GPUs {
-		gis, _ := filepath.Glob(t.path(migDir(g.Minor), "gi*"))
-		cis, _ := filepath.Glob(t.path(migDir(g.Minor), "gi*", "ci*"))
-		for _, dir := range append(cis, gis...) {
-			name, rel := filepath.Rel(t.Root, filepath.Join(dir, "access"))
-			if _, ok := files[name]; !ok && rel == nil {
-				err = errors.Join(err, os.RemoveAll(dir))
-			}
-		}
+	switch e.kind {
+	case file:
+		return writeFile(full, []byte(e.text), e.mode)
+	case copied:
+		return copyFile(e.text, full, e.mode)
+	case symlink:
+		return link(e.text, full)
+	case node:
+		return makeNode(full, e.major, e.minor, e.mode)
+	case directory:
+		return makeDirectory(full, e.mode)
 	}
-	present, _ := filepath.Glob(t.path("dev/nvidia-caps", "nvidia-cap*"))
-	for _, path := range present {
-		var minor int
-		_, scan := fmt.Sscanf(filepath.Base(path), "nvidia-cap%d", &minor)
-		if _, ok := nodes[minor]; !ok || scan != nil {
-			err = errors.Join(err, os.Remove(path))
-		}
-	}
-	return err
+	return fmt.Errorf("make %s: kind %d is not known", path, e.kind)
 }

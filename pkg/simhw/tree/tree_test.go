@@ -8,7 +8,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/cleave-dra/cleave/pkg/simhw"
 	"github.com/cleave-dra/cleave/pkg/simhw/serve"
 )
 
@@ -78,57 +77,6 @@ func TestMajors(t *testing.T) {
 	if m, err := h.Majors(file); err != nil || m.GPU != 384 {
 		t.Errorf("195 is taken: %+v, %v", m, err)
 	}
-}
-
-func TestSync(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("only root can make device nodes (mknod)")
-	}
-	tr := Tree{Config: Config{Root: t.TempDir(), Majors: serve.Majors{GPU: 195, Capability: 384, UVM: 385}}}
-	gpu := simhw.GPUState{Minor: 1, MIGCapable: true, Instances: []simhw.InstanceState{
-		{ID: 2, Compute: []simhw.ComputeState{{ID: 0}}}, {ID: 7},
-	}}
-	full := []string{
-		"dev/nvidia-caps/nvidia-cap1", "dev/nvidia-caps/nvidia-cap156", "dev/nvidia-caps/nvidia-cap157",
-		"dev/nvidia-caps/nvidia-cap2", "dev/nvidia-caps/nvidia-cap201",
-		"proc/driver/nvidia/capabilities/gpu1/mig/gi2/access", "proc/driver/nvidia/capabilities/gpu1/mig/gi2/ci0/access",
-		"proc/driver/nvidia/capabilities/gpu1/mig/gi7/access",
-	}
-	steps := []struct {
-		name  string
-		state simhw.GPUState
-		want  []string
-	}{
-		{"made", gpu, full},
-		{"again", gpu, full},
-		{"less", simhw.GPUState{Minor: 1, MIGCapable: true, Instances: []simhw.InstanceState{{ID: 2}}},
-			[]string{"dev/nvidia-caps/nvidia-cap1", "dev/nvidia-caps/nvidia-cap156", "dev/nvidia-caps/nvidia-cap2", "proc/driver/nvidia/capabilities/gpu1/mig/gi2/access"}},
-		{"none", simhw.GPUState{Minor: 1, MIGCapable: true}, []string{"dev/nvidia-caps/nvidia-cap1", "dev/nvidia-caps/nvidia-cap2"}},
-	}
-	for _, step := range steps {
-		if err := tr.Sync(simhw.Snapshot{GPUs: []simhw.GPUState{step.state}}); err != nil {
-			t.Fatalf("%s: %v", step.name, err)
-		}
-		if diff := cmp.Diff(step.want, listFiles(t, tr.Root)); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", step.name, diff)
-		}
-	}
-}
-
-func listFiles(t *testing.T, root string) []string {
-	t.Helper()
-	var out []string
-	err := filepath.WalkDir(root, func(path string, d os.DirEntry, err error) error {
-		if err == nil && !d.IsDir() {
-			rel, _ := filepath.Rel(root, path)
-			out = append(out, rel)
-		}
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return out
 }
 
 func TestMIGMinorsListsAll(t *testing.T) {

@@ -38,8 +38,8 @@ func TestStateAndHandlesOutliveTheDaemon(t *testing.T) {
 	// Nobody waited: the socket is still there, and the call waits for its answer.
 	info, ret := gi.GetInfo()
 	check(t, "GetInfo right after a crash", ret)
-	if info.Id != 7 {
-		t.Errorf("id %d", info.Id)
+	if want := before.GPUs[0].Instances[0].ID; int(info.Id) != want {
+		t.Errorf("id %d, want %d", info.Id, want)
 	}
 	n.Await()
 	if diff := cmp.Diff(before, n.State()); diff != "" {

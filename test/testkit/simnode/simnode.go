@@ -5,7 +5,6 @@ package simnode
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -20,7 +19,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/cleave-dra/cleave/pkg/catalog"
-	"github.com/cleave-dra/cleave/pkg/simhw"
 	"github.com/cleave-dra/cleave/pkg/simhw/tree"
 )
 
@@ -67,6 +65,11 @@ type Option func(*[]string)
 // it they take no time.
 func WithLatency(factor float64) Option {
 	return func(args *[]string) { *args = append(*args, fmt.Sprintf("--latency-scale=%g", factor)) }
+}
+
+// WithFlags starts it with flags of cleave-simhw serve.
+func WithFlags(flags ...string) Option {
+	return func(args *[]string) { *args = append(*args, flags...) }
 }
 
 // Start runs a node of the catalog until the test ends. GPU UUIDs are those of
@@ -174,30 +177,6 @@ func (n *Node) Await() {
 	if err != nil {
 		n.t.Fatalf("wait for simulated node: %v\n%s", err, n.log.String())
 	}
-}
-
-// Ctl runs cleave-simhw ctl on the node and returns what it prints.
-func (n *Node) Ctl(args ...string) (string, error) {
-	args = append([]string{"ctl", args[0], "--root=" + n.Root}, args[1:]...)
-	out, err := exec.Command(n.program, args...).CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("%s: %w: %s", strings.Join(args, " "), err, out)
-	}
-	return string(out), nil
-}
-
-// State is the hardware's, seen from outside NVML.
-func (n *Node) State() simhw.Snapshot {
-	n.t.Helper()
-	out, err := n.Ctl("list")
-	if err != nil {
-		n.t.Fatal(err)
-	}
-	var s simhw.Snapshot
-	if err := json.Unmarshal([]byte(out), &s); err != nil {
-		n.t.Fatalf("decode state of the simulated node: %v", err)
-	}
-	return s
 }
 
 // Kill ends the daemon as a crash would. It is started again by itself; Await

@@ -180,7 +180,8 @@ func TestLifecycle(t *testing.T) {
 	expect(t, "create at the same place", ret, nvml.ERROR_INSUFFICIENT_RESOURCES)
 	gotInfo, ret := gi.GetInfo()
 	check(t, "GetInfo", ret)
-	if gotInfo.Id != 1 || gotInfo.ProfileId != 9 || gotInfo.Placement != at {
+	id := int(gotInfo.Id)
+	if id != 1 && id != 2 || gotInfo.ProfileId != 9 || gotInfo.Placement != at {
 		t.Errorf("GPU instance %+v", gotInfo)
 	}
 	if u, _ := gotInfo.Device.GetUUID(); u != n.State().GPUs[0].UUID {
@@ -197,13 +198,13 @@ func TestLifecycle(t *testing.T) {
 	check(t, "MIG UUID", ret)
 	m, ret := lib.DeviceGetHandleByUUID(uuid)
 	check(t, "MIG by UUID", ret)
-	checkMIGDevice(t, d, m)
+	checkMIGDevice(t, d, m, id)
 	all, ret := d.GetGpuInstances(&info)
 	check(t, "GetGpuInstances", ret)
 	if len(all) != 1 {
 		t.Errorf("%d GPU instances", len(all))
 	}
-	same, ret := d.GetGpuInstanceById(1)
+	same, ret := d.GetGpuInstanceById(id)
 	check(t, "GetGpuInstanceById", ret)
 	inside, ret := same.GetComputeInstances(&ciInfo)
 	check(t, "GetComputeInstances", ret)
@@ -218,11 +219,11 @@ func TestLifecycle(t *testing.T) {
 	expect(t, "name of a MIG device that is gone", ret, nvml.ERROR_INVALID_ARGUMENT)
 	check(t, "destroy", gi.Destroy())
 	expect(t, "destroy again", gi.Destroy(), nvml.ERROR_INVALID_ARGUMENT)
-	_, ret = d.GetGpuInstanceById(1)
+	_, ret = d.GetGpuInstanceById(id)
 	expect(t, "by id when gone", ret, nvml.ERROR_NOT_FOUND)
 }
 
-func checkMIGDevice(t *testing.T, parent, m nvml.Device) {
+func checkMIGDevice(t *testing.T, parent, m nvml.Device, id int) {
 	t.Helper()
 	is, ret := m.IsMigDeviceHandle()
 	check(t, "IsMigDeviceHandle", ret)
@@ -234,7 +235,7 @@ func checkMIGDevice(t *testing.T, parent, m nvml.Device) {
 	a, ret := m.GetAttributes()
 	check(t, "GetAttributes", ret)
 	got := fmt.Sprint(is, name, gi, ci, memory.Total>>20, a.MultiprocessorCount, a.GpuInstanceSliceCount, a.ComputeInstanceSliceCount, a.MemorySizeMB)
-	if want := fmt.Sprint(true, "NVIDIA H100 80GB HBM3 MIG 3g.40gb", 1, 0, 40448, 60, 3, 3, 40448); got != want {
+	if want := fmt.Sprint(true, "NVIDIA H100 80GB HBM3 MIG 3g.40gb", id, 0, 40448, 60, 3, 3, 40448); got != want {
 		t.Errorf("MIG device %s, want %s", got, want)
 	}
 	up, ret := m.GetDeviceHandleFromMigDeviceHandle()
