@@ -36,7 +36,7 @@ func slice(t *testing.T) (*Engine, *Driver, hardware.GPUID, hardware.Instance) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ci, err := d.CreateComputeInstance(t.Context(), gpu, in.ID)
+	ci, err := d.CreateComputeInstance(t.Context(), gpu, in.ID, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,10 +112,10 @@ func TestCreateFailsMIGC01(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.CreateComputeInstance(t.Context(), gpu, in.ID); !errors.Is(err, hardware.ErrInsufficientResources) {
+	if _, err := d.CreateComputeInstance(t.Context(), gpu, in.ID, 0); !errors.Is(err, hardware.ErrInsufficientResources) {
 		t.Errorf("first: %v", err)
 	}
-	if _, err := d.CreateComputeInstance(t.Context(), gpu, in.ID); err != nil {
+	if _, err := d.CreateComputeInstance(t.Context(), gpu, in.ID, 0); err != nil {
 		t.Errorf("second: %v", err)
 	}
 }
