@@ -23,15 +23,18 @@ func newLoad(a *app) *cobra.Command {
 	}
 }
 
-func newNodeImage(a *app) *cobra.Command {
+func newAhead(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use:   "node-image",
-		Short: "Build ahead what `up` will need: the image of the nodes, unless it can be pulled",
+		Use:   "ahead",
+		Short: "Build ahead what `up` and `base-image` will need, unless it can be pulled",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.exclusively(cmd.Context(), func() error {
 				if a.pullable(cmd.Context()) {
 					return nil
+				}
+				if _, _, err := a.builder.Base(cmd.Context()); err != nil {
+					return err
 				}
 				_, _, err := a.builder.Node(cmd.Context())
 				return err

@@ -52,7 +52,7 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 	flags.StringVar(&a.source, "source", "", "folder with this program's sources (default: found)")
 	flags.StringVar(&a.mirror, "debian-mirror", "http://deb.debian.org/debian", "where Debian packages come from")
 	flags.StringVar(&a.name, "name", "cleave", "name of the cluster")
-	root.AddCommand(newUp(a), newDown(a), newLoad(a), newNodeImage(a), newBaseImage(a), newTools(a), newKubeconfig(a))
+	root.AddCommand(newUp(a), newDown(a), newLoad(a), newAhead(a), newBaseImage(a), newTools(a), newKubeconfig(a))
 	return root
 }
 
