@@ -66,6 +66,26 @@ func a30() []Profile {
 	})
 }
 
+// rtxPro6000 is the RTX PRO 6000 Blackwell 96GB: four slices placed in twelve units
+// of memory, and variants of each size (nvidia-smi mig -lgip and -lgipp as posted).
+func rtxPro6000() []Profile {
+	quarters, halves, whole := run(3, 0, 3, 6, 9), run(6, 0, 6), run(12, 0)
+	rows := []Profile{
+		{Enum: Profile1Slice, ID: 14, Slices: 1, MaxInstances: 4, Placements: quarters},
+		{Enum: Profile1SliceRev1, ID: 21, Slices: 1, MaxInstances: 1, Placements: quarters},
+		{Enum: Profile1SliceGfx, ID: 47, Slices: 1, MaxInstances: 4, Placements: quarters},
+		{Enum: Profile1SliceAllMe, ID: 65, Slices: 1, MaxInstances: 1, Placements: quarters},
+		{Enum: Profile1SliceNoMe, ID: 67, Slices: 1, MaxInstances: 4, Placements: quarters},
+		{Enum: Profile2Slice, ID: 5, Slices: 2, MaxInstances: 2, Placements: halves},
+		{Enum: Profile2SliceAllMe, ID: 64, Slices: 2, MaxInstances: 1, Placements: halves},
+		{Enum: Profile4Slice, ID: 0, Slices: 4, MaxInstances: 1, Placements: whole},
+	}
+	one, all := Engines{46, 1, 1, 1, 1, 0}, Engines{46, 1, 4, 4, 4, 1}
+	return named(rows, 97887, []int64{24192, 24192, 24192, 24192, 24192, 48512, 48512, 97408}, []Engines{
+		one, {46, 1, 1, 1, 1, 1}, one, all, {46, 1, 0, 0, 0, 0}, {94, 2, 2, 2, 2, 0}, {94, 2, 4, 4, 4, 1}, {188, 4, 4, 4, 4, 1},
+	})
+}
+
 // run makes placements of one size.
 func run(size int, starts ...int) []Placement {
 	var out []Placement

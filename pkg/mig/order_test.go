@@ -27,6 +27,10 @@ func TestStarts(t *testing.T) {
 			"1g.6gb": {3, 2, 1, 0}, "1g.6gb+me": {3, 2, 1, 0},
 			"2g.12gb": {2, 0}, "2g.12gb+me": {2, 0}, "4g.24gb": {0},
 		}},
+		"four slices in twelve units": {profiles: rtxPro6000(), want: map[string][]int{
+			"1g.24gb": {9, 6, 3, 0}, "1g.24gb+me": {9, 6, 3, 0}, "1g.24gb+gfx": {9, 6, 3, 0}, "1g.24gb+me.all": {9, 6, 3, 0}, "1g.24gb-me": {9, 6, 3, 0},
+			"2g.48gb": {6, 0}, "2g.48gb+me.all": {6, 0}, "4g.96gb": {0},
+		}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -80,6 +84,10 @@ func TestGroup(t *testing.T) {
 		}},
 		"four slices": {profiles: a30(), want: map[string]int{
 			"1g.6gb": 0, "1g.6gb+me": 1, "2g.12gb": 2, "2g.12gb+me": 2, "4g.24gb": 3,
+		}},
+		"four slices in twelve units": {profiles: rtxPro6000(), want: map[string]int{
+			"1g.24gb": 0, "1g.24gb+gfx": 0, "1g.24gb-me": 0, "1g.24gb+me": 1, "1g.24gb+me.all": 1,
+			"2g.48gb": 2, "2g.48gb+me.all": 2, "4g.96gb": 3,
 		}},
 	}
 	for name, tc := range tests {
