@@ -65,15 +65,17 @@ func TestReplacedGPU(t *testing.T) {
 	f.mustBeClean()
 }
 
-// TestLateNodeDISC05: a device node that is not there yet costs a claim an error, not
-// the GPU; once it is there the claim is prepared.
+// TestLateNodeDISC05: a GPU whose device node is not there cannot be had, and can be
+// had once it is there. (NVML needs the node too, so the GPU is gone until then.)
 func TestLateNodeDISC05(t *testing.T) {
 	f := newFixture(t, "mixed")
 	f.hw.Do("files", "spoil", "--path=dev/nvidia1", "--missing")
 	c := f.claim("a", f.whole(1))
-	f.mustRefuse(c, "/dev/nvidia1")
+	f.mustRefuse(c, "0000:86:00.0", "not found")
 	f.mustBeClean()
+	f.awaitTaint(f.whole(1), node.TaintGPUMissing)
 	f.hw.Do("files", "clear")
+	f.awaitTaint(f.whole(1), "")
 	f.mustPrepare(c)
 	f.mustUnprepare(c)
 	f.mustBeClean()

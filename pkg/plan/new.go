@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -186,10 +187,9 @@ func (b *builder) computeMode(i int, d Device, cfg *v1alpha1.GPUConfig) []Step {
 	if cfg == nil || cfg.ComputeMode == nil {
 		return nil
 	}
-	return []Step{{
-		Kind: SetComputeMode, Device: i,
-		ComputeMode: hardware.ComputeMode(*cfg.ComputeMode), Prior: b.in.State[d.GPU.PCI].ComputeMode,
-	}}
+	// In MIG mode there is none to be read; a GPU comes out of it with the default.
+	prior := cmp.Or(b.in.State[d.GPU.PCI].ComputeMode, hardware.ComputeModeDefault)
+	return []Step{{Kind: SetComputeMode, Device: i, ComputeMode: hardware.ComputeMode(*cfg.ComputeMode), Prior: prior}}
 }
 
 // divide is how many compute slices each compute instance takes, the largest

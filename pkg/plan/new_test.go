@@ -163,6 +163,22 @@ func TestNewRemembersThePriorComputeMode(t *testing.T) {
 	}
 }
 
+// TestNewWithoutAPriorComputeMode: a GPU in MIG mode has none to be set back.
+func TestNewWithoutAPriorComputeMode(t *testing.T) {
+	got, err := plan.New(plan.Input{
+		Claim: claim("1", whole), DriverName: driver, Node: testNode(),
+		State:     map[hardware.PCIAddress]plan.GPUState{addr: {MIGEnabled: true}},
+		GPUConfig: map[int]*v1alpha1.GPUConfig{0: {ComputeMode: ptr.To(v1alpha1.ComputeModeProhibited)}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []plan.Step{{Kind: plan.DisableMIG}, {Kind: plan.SetComputeMode, ComputeMode: hardware.ComputeModeProhibited, Prior: hardware.ComputeModeDefault}}
+	if diff := cmp.Diff(want, got.Steps); diff != "" {
+		t.Errorf("steps (-want +got):\n%s", diff)
+	}
+}
+
 func TestNewIgnoresOtherDrivers(t *testing.T) {
 	c := claim("1", whole, whole)
 	c.Status.Allocation.Devices.Results[0].Driver = "other.example"

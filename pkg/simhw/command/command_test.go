@@ -18,7 +18,7 @@ func TestUsage(t *testing.T) {
 		"serve's help":       {[]string{"serve", "-h"}, exitOK, "-latency-scale"},
 		"unknown flag":       {[]string{"serve", "--frobnicate"}, exitUsage, "flag provided but not defined"},
 		"no root":            {[]string{"serve", "--server=mixed", "--state=/nowhere"}, exitRefused, "flag --root is required"},
-		"unknown server":     {[]string{"serve", "--root=/nowhere", "--server=cray-1", "--state=/nowhere"}, exitFailed, `server "cray-1" is not in the catalog: known are dgx-h100, mixed`},
+		"unknown server":     {[]string{"serve", "--root=/nowhere", "--server=cray-1", "--state=/nowhere"}, exitFailed, `server "cray-1" is not in the catalog: known are 16-gpu, a30x4, dgx-a100, dgx-h100, `},
 		"negative latency":   {[]string{"serve", "--root=/nowhere", "--server=mixed", "--state=/nowhere", "--latency-scale=-1"}, exitRefused, "must not be negative"},
 		"an argument":        {[]string{"serve", "--root=/nowhere", "mixed"}, exitRefused, `unexpected argument "mixed"`},
 		"ctl nothing":        {[]string{"ctl"}, exitUsage, "create-instance"},

@@ -116,7 +116,7 @@ func (c *call) migName(d device) string {
 var (
 	brands        = map[string]nvml.BrandType{"Nvidia": nvml.BRAND_NVIDIA}
 	architectures = map[string]nvml.DeviceArchitecture{
-		"Ampere": nvml.DEVICE_ARCH_AMPERE, "Ada Lovelace": nvml.DEVICE_ARCH_ADA,
+		"Turing": nvml.DEVICE_ARCH_TURING, "Ampere": nvml.DEVICE_ARCH_AMPERE, "Ada Lovelace": nvml.DEVICE_ARCH_ADA,
 		"Hopper": nvml.DEVICE_ARCH_HOPPER, "Blackwell": nvml.DEVICE_ARCH_BLACKWELL,
 	}
 )

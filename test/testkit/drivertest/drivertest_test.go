@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/cleave-dra/cleave/pkg/catalog"
 	"github.com/cleave-dra/cleave/pkg/cdi"
 	"github.com/cleave-dra/cleave/pkg/hardware"
 	"github.com/cleave-dra/cleave/pkg/nvml"
@@ -31,7 +32,7 @@ func TestNVML(t *testing.T) {
 
 // What is discovered is what the catalog says is there.
 func TestDiscovery(t *testing.T) {
-	for _, server := range []string{"dgx-h100", "mixed"} {
+	for _, server := range catalog.Servers() {
 		t.Run(server, func(t *testing.T) {
 			n := simnode.Start(t, server)
 			got, skipped, err := open(t, n).Node(t.Context())

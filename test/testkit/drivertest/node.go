@@ -84,6 +84,10 @@ func (s suite) testIdentity(t *testing.T) {
 func (s suite) testComputeMode(t *testing.T) {
 	prior, err := s.driver.ComputeMode(t.Context(), s.gpu.ID())
 	must(t, "ComputeMode", err)
+	if s.gpu.MIG.Enabled {
+		fails(t, "SetComputeMode with MIG on", s.driver.SetComputeMode(t.Context(), s.gpu.ID(), hardware.ComputeModeProhibited), hardware.ErrNotSupported)
+		return
+	}
 	for _, mode := range []hardware.ComputeMode{hardware.ComputeModeExclusiveProcess, hardware.ComputeModeProhibited, hardware.ComputeModeDefault, prior} {
 		must(t, "SetComputeMode", s.driver.SetComputeMode(t.Context(), s.gpu.ID(), mode))
 		if got, err := s.driver.ComputeMode(t.Context(), s.gpu.ID()); err != nil || got != mode {

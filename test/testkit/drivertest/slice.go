@@ -22,6 +22,10 @@ func (s suite) smallest() mig.Profile {
 func (s suite) testMode(t *testing.T) {
 	ctx, id, p := t.Context(), s.gpu.ID(), s.smallest()
 	t.Cleanup(func() { s.restore(t) })
+	if !s.gpu.MIG.Switchable {
+		s.testPendingMode(t)
+		return
+	}
 	for _, on := range []bool{true, false, true} {
 		must(t, "SetMIGMode", s.driver.SetMIGMode(ctx, id, on))
 		current, pending, err := s.driver.MIGMode(ctx, id)
@@ -39,6 +43,20 @@ func (s suite) testMode(t *testing.T) {
 	}
 	s.create(t, p, p.Placements[0])
 	fails(t, "switch MIG off with an instance", s.driver.SetMIGMode(ctx, id, false), hardware.ErrInUse)
+}
+
+// testPendingMode: where a change takes a reset it pends, and asking for the present
+// mode takes that back.
+func (s suite) testPendingMode(t *testing.T) {
+	ctx, id, now := t.Context(), s.gpu.ID(), s.gpu.MIG.Enabled
+	fails(t, "SetMIGMode", s.driver.SetMIGMode(ctx, id, !now), hardware.ErrResetRequired)
+	if current, pending, err := s.driver.MIGMode(ctx, id); err != nil || current != now || pending == now {
+		t.Errorf("MIGMode = %t, %t, %v, want %t and a change", current, pending, err, now)
+	}
+	must(t, "SetMIGMode", s.driver.SetMIGMode(ctx, id, now))
+	if current, pending, err := s.driver.MIGMode(ctx, id); err != nil || current != now || pending != now {
+		t.Errorf("MIGMode = %t, %t, %v, want %t and no change", current, pending, err, now)
+	}
 }
 
 func (s suite) profiles(t *testing.T) []mig.Profile {
