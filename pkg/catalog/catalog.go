@@ -142,3 +142,12 @@ func need[T any](r *reader, field string, f fact[T]) T {
 	r.from(field, f.provenance)
 	return *f.Value
 }
+
+// ifKnown is a value, or zero if it is not known.
+func ifKnown[T any](r *reader, field string, f fact[T]) T {
+	if f.Value == nil {
+		var zero T
+		return zero
+	}
+	return need(r, field, f)
+}

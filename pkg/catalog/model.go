@@ -22,7 +22,12 @@ type Model struct {
 	Multiprocessors int
 	// MemoryMiB is the total memory that NVML reports, in MiB.
 	MemoryMiB int64
-	PCI       PCIIdentity
+	// PowerLimitWatts, MaxSMClockMHz, MaxMemoryClockMHz and BAR1MiB are 0 when
+	// unknown.
+	PowerLimitWatts, MaxSMClockMHz, MaxMemoryClockMHz, BAR1MiB int
+	// ECC tells whether the memory has error correction, switched on.
+	ECC bool
+	PCI PCIIdentity
 	// MIG is nil for a model that cannot be partitioned.
 	MIG *MIG
 }
@@ -69,6 +74,11 @@ type modelFile struct {
 	ComputeCapability fact[string]      `json:"computeCapability"`
 	Multiprocessors   fact[int]         `json:"multiprocessors"`
 	MemoryMiB         fact[int64]       `json:"memoryMiB"`
+	PowerLimitWatts   fact[int]         `json:"powerLimitWatts"`
+	MaxSMClockMHz     fact[int]         `json:"maxSMClockMHz"`
+	MaxMemoryClockMHz fact[int]         `json:"maxMemoryClockMHz"`
+	BAR1MiB           fact[int]         `json:"bar1MiB"`
+	ECC               fact[bool]        `json:"ecc"`
 	PCI               pciFile           `json:"pci"`
 	MIG               *migFile          `json:"mig,omitempty"`
 }
@@ -103,6 +113,11 @@ func LoadModel(name string) (Model, []Warning, error) {
 		ComputeCapability: need(r, "computeCapability", f.ComputeCapability),
 		Multiprocessors:   need(r, "multiprocessors", f.Multiprocessors),
 		MemoryMiB:         need(r, "memoryMiB", f.MemoryMiB),
+		PowerLimitWatts:   ifKnown(r, "powerLimitWatts", f.PowerLimitWatts),
+		MaxSMClockMHz:     ifKnown(r, "maxSMClockMHz", f.MaxSMClockMHz),
+		MaxMemoryClockMHz: ifKnown(r, "maxMemoryClockMHz", f.MaxMemoryClockMHz),
+		BAR1MiB:           ifKnown(r, "bar1MiB", f.BAR1MiB),
+		ECC:               ifKnown(r, "ecc", f.ECC),
 		PCI: PCIIdentity{
 			Vendor:          need(r, "pci.vendor", f.PCI.Vendor),
 			Device:          need(r, "pci.device", f.PCI.Device),

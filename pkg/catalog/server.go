@@ -16,6 +16,14 @@ type Server struct {
 	DriverVersion string
 	// CUDADriverVersion is 1000*major + 10*minor.
 	CUDADriverVersion int
+	// NVLinksPerGPU is how many links lead from every GPU to NVSwitches, 0 if none;
+	// NVLinkVersion is their version as NVML counts, for example 4.
+	NVLinksPerGPU, NVLinkVersion int
+	// Fabric tells that a fabric manager runs the NVSwitches.
+	Fabric bool
+	// NUMACPUs are the CPUs of each NUMA node as a list in the kernel's form, for
+	// example "0-55,112-167"; nil when unknown.
+	NUMACPUs map[int]string
 	// GPUs are in ascending order of their PCI address, the order of NVML's indices.
 	GPUs []ServerGPU
 }
@@ -32,18 +40,29 @@ type ServerGPU struct {
 	RootComplex string
 	// Bridges lead from the root complex to the GPU, outermost first.
 	Bridges []hardware.PCIAddress
+	// ModuleID is NVML's module id, 0 when unknown.
+	ModuleID int
 }
 
 // serverFile is the form of servers/*.yaml.
 type serverFile struct {
-	Name              string            `json:"name"`
-	Sources           map[string]string `json:"sources"`
-	DriverVersion     fact[string]      `json:"driverVersion"`
-	CUDADriverVersion fact[int]         `json:"cudaDriverVersion"`
-	GPUAddresses      provenance        `json:"gpuAddresses"`
-	NUMANodes         provenance        `json:"numaNodes"`
-	Bridges           provenance        `json:"bridges"`
-	GPUs              []serverGPUFile   `json:"gpus"`
+	Name              string               `json:"name"`
+	Sources           map[string]string    `json:"sources"`
+	DriverVersion     fact[string]         `json:"driverVersion"`
+	CUDADriverVersion fact[int]            `json:"cudaDriverVersion"`
+	GPUAddresses      provenance           `json:"gpuAddresses"`
+	NUMANodes         provenance           `json:"numaNodes"`
+	Bridges           provenance           `json:"bridges"`
+	NVLink            *nvlinkFile          `json:"nvlink,omitempty"`
+	Fabric            fact[bool]           `json:"fabric"`
+	NUMACPUs          fact[map[int]string] `json:"numaCPUs"`
+	GPUs              []serverGPUFile      `json:"gpus"`
+}
+
+type nvlinkFile struct {
+	provenance
+	PerGPU  int `json:"perGPU"`
+	Version int `json:"version"`
 }
 
 type serverGPUFile struct {
@@ -77,6 +96,12 @@ func LoadServer(name string) (Server, []Warning, error) {
 	r.from("gpuAddresses", f.GPUAddresses)
 	r.from("numaNodes", f.NUMANodes)
 	r.from("bridges", f.Bridges)
+	s.Fabric = ifKnown(r, "fabric", f.Fabric)
+	s.NUMACPUs = ifKnown(r, "numaCPUs", f.NUMACPUs)
+	if f.NVLink != nil {
+		r.from("nvlink", f.NVLink.provenance)
+		s.NVLinksPerGPU, s.NVLinkVersion = f.NVLink.PerGPU, f.NVLink.Version
+	}
 	for i, g := range f.GPUs {
 		s.GPUs = append(s.GPUs, g.read(r, i))
 	}

@@ -40,6 +40,8 @@ type Engine struct {
 	options Options
 	// changing has one lock for each GPU, held while a change takes its time.
 	changing []sync.Mutex
+	events   eventSets
+	gauges   gauges
 
 	mu sync.Mutex
 	// state is never modified, only replaced.
@@ -109,6 +111,7 @@ func (e *Engine) Reboot() error {
 			if m := e.server.GPUs[i].Model.MIG; m != nil && m.ModeNeedsReset {
 				next.GPUs[i].MIGEnabled = s.GPUs[i].MIGEnabled
 			}
+			next.GPUs[i].Health = s.GPUs[i].Health.afterReset()
 		}
 		*s = *next
 	})
@@ -123,6 +126,7 @@ func (e *Engine) commit(change func(*Snapshot)) error {
 	if err := saveState(e.options.StateFile, next); err != nil {
 		return err
 	}
+	e.emitMIGChanges(e.state, next)
 	e.state = next
 	e.options.Observe(*next)
 	return nil

@@ -32,6 +32,8 @@ type GPUState struct {
 	MIGCapable  bool                `json:"migCapable"`
 	MIGEnabled  bool                `json:"migEnabled"`
 	ComputeMode nvml.ComputeMode    `json:"computeMode"`
+	Health      Health              `json:"health,omitzero"`
+	Settings    Settings            `json:"settings,omitzero"`
 	// Instances are in ascending order of their ID.
 	Instances []InstanceState `json:"instances,omitempty"`
 }
