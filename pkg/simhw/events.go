@@ -58,6 +58,10 @@ type eventSet struct {
 	used    uint64
 }
 
+// firstNumber begins the numbers of what lives in the daemon's memory, so that
+// those of an earlier daemon name nothing.
+func firstNumber() uint64 { return uint64(time.Now().UnixMilli()) }
+
 // CreateEventSet makes an empty set and returns its number.
 func (e *Engine) CreateEventSet() uint64 {
 	s := &e.events
@@ -65,6 +69,7 @@ func (e *Engine) CreateEventSet() uint64 {
 	defer s.mu.Unlock()
 	if s.sets == nil {
 		s.sets = map[uint64]*eventSet{}
+		s.last = firstNumber()
 	}
 	if len(s.sets) >= maxEventSets {
 		s.dropOldest()

@@ -33,6 +33,7 @@ func (e *Engine) AllocateGPMSample() uint64 {
 	s := &e.gauges.samples
 	if s.by == nil {
 		s.by = map[uint64]GPMSample{}
+		s.last = firstNumber()
 	}
 	s.last++
 	s.by[s.last] = GPMSample{}

@@ -42,6 +42,14 @@ func (c ECCErrors) Uncorrected() uint64 { return c.DRAMUncorrected + c.SRAMUncor
 // SRAMUncorrected are those that either check found.
 func (c ECCErrors) SRAMUncorrected() uint64 { return c.SRAMParity + c.SRAMSECDED }
 
+// Plus adds up.
+func (c ECCErrors) Plus(more ECCErrors) ECCErrors {
+	return ECCErrors{
+		DRAMCorrected: c.DRAMCorrected + more.DRAMCorrected, DRAMUncorrected: c.DRAMUncorrected + more.DRAMUncorrected,
+		SRAMCorrected: c.SRAMCorrected + more.SRAMCorrected, SRAMParity: c.SRAMParity + more.SRAMParity, SRAMSECDED: c.SRAMSECDED + more.SRAMSECDED,
+	}
+}
+
 // RemappedRows counts rows by why they were replaced.
 type RemappedRows struct {
 	Correctable   uint32 `json:"correctable,omitempty"`

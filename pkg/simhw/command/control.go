@@ -73,6 +73,7 @@ func controlHandler(e *simhw.Engine) http.Handler {
 		}
 		answer(w, e, destroyFromOutside(e, gpu, id))
 	})
+	handleHealth(mux, e)
 	return mux
 }
 

@@ -21,13 +21,16 @@ const ctlUsage = `Usage: cleave-simhw ctl COMMAND --root DIR
   mig --gpu N --enabled=BOOL                     switch MIG mode
   create-instance --gpu N --profile P --start S  make a MIG device that no claim knows of
   destroy-instance --gpu N --id GI               remove a GPU instance with what is in it
-`
+` + healthUsage
 
 // ctlCommand asks the daemon, or changes the hardware behind its clients' backs.
 func ctlCommand(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if len(args) == 0 || strings.HasPrefix(args[0], "-") {
 		fmt.Fprint(stderr, ctlUsage)
 		return errUsage
+	}
+	if command, ok := healthCommands[args[0]]; ok {
+		return command(ctx, args, stdout, stderr)
 	}
 	fs := flag.NewFlagSet("cleave-simhw ctl "+args[0], flag.ContinueOnError)
 	fs.SetOutput(stderr)

@@ -78,7 +78,7 @@ func (s *Server) client(ctx context.Context, conn net.Conn) error {
 		if err != nil {
 			return ended(err)
 		}
-		c := &call{engine: s.engine, view: v, arguments: req.arguments}
+		c := &call{ctx: ctx, conn: conn, engine: s.engine, view: v, arguments: req.arguments}
 		ret := c.run(req.function)
 		if ret != nvml.SUCCESS {
 			c.outputs = c.failing // all that a failed call may write
