@@ -24,7 +24,7 @@ func (a Account) Running() bool { return a.Ended.IsZero() }
 
 // account notes who came and who went; the lock is held.
 func (g *gauges) account(gpu int, now []Process, at time.Time) {
-	has := func(list []Process, pid uint32) bool {
+	has := func(list []Process, pid int) bool {
 		return slices.ContainsFunc(list, func(p Process) bool { return p.PID == pid })
 	}
 	if g.accounts == nil {
@@ -60,22 +60,6 @@ func (e *Engine) Accounts(gpu int) ([]Account, nvml.Return) {
 	e.gauges.mu.Lock()
 	defer e.gauges.mu.Unlock()
 	return slices.Clone(e.gauges.accounts[gpu]), nvml.SUCCESS
-}
-
-// SetAccounting switches accounting mode; off forgets what was kept.
-func (e *Engine) SetAccounting(gpu int, on bool) nvml.Return {
-	ret := e.SetSettings(gpu, func(s *Settings) { s.Accounting = on })
-	if ret != nvml.SUCCESS {
-		return ret
-	}
-	e.gauges.mu.Lock()
-	defer e.gauges.mu.Unlock()
-	if !on {
-		delete(e.gauges.accounts, gpu)
-		return nvml.SUCCESS
-	}
-	e.gauges.account(gpu, e.gauges.processes[gpu], time.Now())
-	return nvml.SUCCESS
 }
 
 // ClearAccounts forgets the processes that have ended.

@@ -126,7 +126,7 @@ func (e *Engine) commit(change func(*Snapshot)) error {
 	if err := saveState(e.options.StateFile, next); err != nil {
 		return err
 	}
-	e.emitMIGChanges(e.state, next)
+	e.changed(e.state, next)
 	e.state = next
 	e.options.Observe(*next)
 	return nil

@@ -9,10 +9,6 @@ import (
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 )
 
-// NoInstance is the GPU-instance or compute-instance id of what concerns the
-// whole GPU (nvml.h, nvmlEventData_t).
-const NoInstance = 0xFFFFFFFF
-
 const (
 	// maxEventSets bounds what programs leave behind that die without freeing
 	// their sets. The set that was used longest ago goes first; one that is
@@ -197,8 +193,9 @@ func (e *Engine) Emit(ev Event) {
 	}
 }
 
-// emitMIGChanges tells of GPUs whose MIG mode or instances differ.
-func (e *Engine) emitMIGChanges(before, after *Snapshot) {
+// changed is told of every change while it is made: before becomes after.
+func (e *Engine) changed(before, after *Snapshot) {
+	e.meter(before, after)
 	for i := range min(len(before.GPUs), len(after.GPUs)) {
 		if before.GPUs[i].MIGEnabled != after.GPUs[i].MIGEnabled || !slices.EqualFunc(before.GPUs[i].Instances, after.GPUs[i].Instances, sameInstance) {
 			e.Emit(Event{GPU: i, Type: nvml.EventMigConfigChange, GI: NoInstance, CI: NoInstance})

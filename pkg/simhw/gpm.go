@@ -21,7 +21,7 @@ type gpmSamples struct {
 type GPMSample struct {
 	At  time.Time
 	GPU int
-	GI  uint32
+	GI  int
 	// BusySeconds is how long the GPU or instance has worked, at full use.
 	BusySeconds float64
 }
@@ -64,13 +64,13 @@ func (e *Engine) FreeGPMSample(sample uint64) nvml.Return {
 
 // FillGPMSample reads the counters of a GPU or, if gi is not NoInstance, of a GPU
 // instance into a buffer.
-func (e *Engine) FillGPMSample(sample uint64, gpu int, gi uint32) nvml.Return {
+func (e *Engine) FillGPMSample(sample uint64, gpu, gi int) nvml.Return {
 	if _, ret := e.model(gpu); ret != nvml.SUCCESS {
 		return ret
 	}
 	s := e.Snapshot()
 	if gi != NoInstance {
-		if _, ok := s.GPUs[gpu].Instance(int(gi)); !ok {
+		if _, ok := s.GPUs[gpu].Instance(gi); !ok {
 			return nvml.ERROR_NOT_FOUND
 		}
 	}
@@ -80,7 +80,7 @@ func (e *Engine) FillGPMSample(sample uint64, gpu int, gi uint32) nvml.Return {
 		return nvml.ERROR_INVALID_ARGUMENT
 	}
 	now := time.Now()
-	m := e.advance(s, gpu, now)
+	m := e.advance(&s, gpu, now)
 	e.gauges.samples.by[sample] = GPMSample{At: now, GPU: gpu, GI: gi, BusySeconds: m.busy[gi]}
 	return nvml.SUCCESS
 }

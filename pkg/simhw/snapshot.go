@@ -36,6 +36,8 @@ type GPUState struct {
 	Settings    Settings            `json:"settings,omitzero"`
 	// Instances are in ascending order of their ID.
 	Instances []InstanceState `json:"instances,omitempty"`
+	// Processes are in ascending order of their ID.
+	Processes []Process `json:"processes,omitempty"`
 }
 
 // InstanceState is one GPU instance.
@@ -68,6 +70,7 @@ func (s *Snapshot) clone() *Snapshot {
 	out := *s
 	out.GPUs = slices.Clone(s.GPUs)
 	for i := range out.GPUs {
+		out.GPUs[i].Processes = slices.Clone(s.GPUs[i].Processes)
 		out.GPUs[i].Instances = slices.Clone(s.GPUs[i].Instances)
 		for j := range out.GPUs[i].Instances {
 			out.GPUs[i].Instances[j].Compute = slices.Clone(s.GPUs[i].Instances[j].Compute)

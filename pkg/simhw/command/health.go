@@ -9,7 +9,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"strings"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 
@@ -20,17 +19,15 @@ const healthUsage = `  event --gpu N --xid X [--gi GI --ci CI]        report an 
   ecc --gpu N [--dram-uncorrected N ...]         add to the counts of ECC errors
   remap --gpu N [--uncorrectable N --pending]    say which memory rows were remapped
   recovery --gpu N --action A                    say what NVML advises to do, from 0 (nothing) to 7
-  processes --gpu N --list JSON                  say which processes use the GPU
 `
 
 // healthCommands change what a GPU says about itself, each by a request whose
 // body is JSON.
 var healthCommands = map[string]func(ctx context.Context, args []string, stdout, stderr io.Writer) error{
-	"event":     eventCommand,
-	"ecc":       eccCommand,
-	"remap":     remapCommand,
-	"recovery":  recoveryCommand,
-	"processes": processesCommand,
+	"event":    eventCommand,
+	"ecc":      eccCommand,
+	"remap":    remapCommand,
+	"recovery": recoveryCommand,
 }
 
 // gpuFlags are those that all of them have.
@@ -140,22 +137,6 @@ func recoveryCommand(ctx context.Context, args []string, stdout, stderr io.Write
 	}, stdout)
 }
 
-// processesCommand takes the list as JSON, for example
-// [{"PID":7,"Name":"train","Kind":"compute","GI":4294967295,"CI":4294967295,"MemoryMiB":512,"Utilization":90}].
-func processesCommand(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	f := newGPUFlags(args[0], stderr)
-	list := f.String("list", "[]", "the processes as `JSON`, with the fields of simhw.Process")
-	return f.send(ctx, args, "processes", func() (any, error) {
-		var out []simhw.Process
-		decoder := json.NewDecoder(strings.NewReader(*list))
-		decoder.DisallowUnknownFields()
-		if err := decoder.Decode(&out); err != nil {
-			return nil, fmt.Errorf("decode --list: %w", err)
-		}
-		return out, nil
-	}, stdout)
-}
-
 // handleHealth is the daemon's side of these commands.
 func handleHealth(mux *http.ServeMux, e *simhw.Engine) {
 	mux.HandleFunc("POST /gpus/{gpu}/xids", accept(e, func(gpu int, r xidRequest) error {
@@ -175,7 +156,6 @@ func handleHealth(mux *http.ServeMux, e *simhw.Engine) {
 	mux.HandleFunc("POST /gpus/{gpu}/recovery", accept(e, func(gpu int, a nvml.DeviceGpuRecoveryAction) error {
 		return e.ChangeHealth(gpu, func(h *simhw.Health) { h.Recovery = a })
 	}))
-	mux.HandleFunc("POST /gpus/{gpu}/processes", accept(e, e.SetProcesses))
 }
 
 // accept decodes a request for one GPU and answers with the state after it.

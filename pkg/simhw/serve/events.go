@@ -74,7 +74,7 @@ func waitEvent(c *call) nvml.Return {
 	if ret != nvml.SUCCESS {
 		return ret
 	}
-	return writeStruct(c, 1, &eventData{device: gpuToken(ev.GPU), kind: ev.Type, data: ev.Data, gi: ev.GI, ci: ev.CI})
+	return writeStruct(c, 1, &eventData{device: c.gpuHandle(ev.GPU), kind: ev.Type, data: ev.Data, gi: ev.GI, ci: ev.CI})
 }
 
 // seesEvent: who may not see all of MIG gets the events of whole GPUs (nvml.h).

@@ -1,10 +1,6 @@
 package serve
 
-import (
-	"github.com/NVIDIA/go-nvml/pkg/nvml"
-
-	"github.com/cleave-dra/cleave/pkg/simhw"
-)
+import "github.com/NVIDIA/go-nvml/pkg/nvml"
 
 // function is one served call.
 type function struct {
@@ -175,15 +171,15 @@ var functions = map[string]function{
 	"nvmlDeviceGetPersistenceMode":                 read(2, persistenceMode),
 	"nvmlDeviceSetPersistenceMode":                 change(2, setPersistenceMode),
 
-	"nvmlDeviceGetComputeRunningProcesses":       read(3, runningV1(simhw.ComputeProcess)),
-	"nvmlDeviceGetComputeRunningProcesses_v2":    read(3, running(simhw.ComputeProcess)),
-	"nvmlDeviceGetComputeRunningProcesses_v3":    read(3, running(simhw.ComputeProcess)),
-	"nvmlDeviceGetGraphicsRunningProcesses":      read(3, runningV1(simhw.GraphicsProcess)),
-	"nvmlDeviceGetGraphicsRunningProcesses_v2":   read(3, running(simhw.GraphicsProcess)),
-	"nvmlDeviceGetGraphicsRunningProcesses_v3":   read(3, running(simhw.GraphicsProcess)),
-	"nvmlDeviceGetMPSComputeRunningProcesses":    read(3, runningV1(simhw.MPSProcess)),
-	"nvmlDeviceGetMPSComputeRunningProcesses_v2": read(3, running(simhw.MPSProcess)),
-	"nvmlDeviceGetMPSComputeRunningProcesses_v3": read(3, running(simhw.MPSProcess)),
+	"nvmlDeviceGetComputeRunningProcesses":       read(3, runningV1),
+	"nvmlDeviceGetComputeRunningProcesses_v2":    read(3, running),
+	"nvmlDeviceGetComputeRunningProcesses_v3":    read(3, running),
+	"nvmlDeviceGetGraphicsRunningProcesses":      read(3, noneRunning),
+	"nvmlDeviceGetGraphicsRunningProcesses_v2":   read(3, noneRunning),
+	"nvmlDeviceGetGraphicsRunningProcesses_v3":   read(3, noneRunning),
+	"nvmlDeviceGetMPSComputeRunningProcesses":    read(3, noneRunning),
+	"nvmlDeviceGetMPSComputeRunningProcesses_v2": read(3, noneRunning),
+	"nvmlDeviceGetMPSComputeRunningProcesses_v3": read(3, noneRunning),
 	"nvmlSystemGetProcessName":                   read(3, processName),
 	"nvmlDeviceGetProcessUtilization":            read(4, processUtilization),
 	"nvmlDeviceGetAccountingMode":                read(2, accountingMode),

@@ -50,9 +50,9 @@ func gpmGet(c *call) nvml.Return {
 	if ret != nvml.SUCCESS {
 		return ret
 	}
-	gi := uint32(simhw.NoInstance)
+	gi := simhw.NoInstance
 	if d.mig != nil {
-		gi = uint32(d.mig.Instance.ID)
+		gi = d.mig.Instance.ID
 	}
 	return c.fillSample(d, gi, 1)
 }
@@ -66,10 +66,10 @@ func gpmMIGGet(c *call) nvml.Return {
 	if !ok || !c.view.seesInstance(d.state, *in) {
 		return nvml.ERROR_NOT_FOUND
 	}
-	return c.fillSample(d, uint32(in.ID), 2)
+	return c.fillSample(d, in.ID, 2)
 }
 
-func (c *call) fillSample(d device, gi uint32, sample int) nvml.Return {
+func (c *call) fillSample(d device, gi, sample int) nvml.Return {
 	if !hopperOrNewer(c.engine.Server().GPUs[d.gpu].Model) {
 		return nvml.ERROR_NOT_SUPPORTED
 	}

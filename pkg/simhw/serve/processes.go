@@ -10,7 +10,7 @@ import (
 
 // processes are those that a device handle shows: of the GPU all, but with MIG on
 // only to who may see all of MIG; of a MIG device its own (nvml.h).
-func (c *call) processes(kind simhw.ProcessKind) ([]simhw.Process, nvml.Return) {
+func (c *call) processes() ([]simhw.Process, nvml.Return) {
 	d, ret := c.device(0)
 	if ret != nvml.SUCCESS {
 		return nil, ret
@@ -19,8 +19,8 @@ func (c *call) processes(kind simhw.ProcessKind) ([]simhw.Process, nvml.Return) 
 		return nil, nvml.ERROR_NO_PERMISSION
 	}
 	var out []simhw.Process
-	for _, p := range c.engine.Processes(d.gpu) {
-		if p.Kind == kind && (d.mig == nil || p.GI == uint32(d.mig.Instance.ID) && p.CI == uint32(d.mig.Compute.ID)) {
+	for _, p := range d.state.Processes {
+		if d.mig == nil || p.GPUInstance == d.mig.Instance.ID && p.ComputeInstance == d.mig.Compute.ID {
 			out = append(out, p)
 		}
 	}
@@ -51,41 +51,48 @@ func writeList[T any](c *call, array, count int, list []T) nvml.Return {
 	return c.write(array, b)
 }
 
-// runningV1 lists processes in the form of the unversioned calls.
-func runningV1(kind simhw.ProcessKind) func(*call) nvml.Return {
-	return func(c *call) nvml.Return {
-		processes, ret := c.processes(kind)
-		if ret != nvml.SUCCESS {
-			return ret
-		}
-		var out []nvml.ProcessInfo_v1
-		for _, p := range processes {
-			out = append(out, nvml.ProcessInfo_v1{Pid: p.PID, UsedGpuMemory: uint64(p.MemoryMiB) << 20})
-		}
-		return writeList(c, 2, 1, out)
+// runningV1 lists processes in the form of the unversioned call.
+func runningV1(c *call) nvml.Return {
+	processes, ret := c.processes()
+	if ret != nvml.SUCCESS {
+		return ret
 	}
+	var out []nvml.ProcessInfo_v1
+	for _, p := range processes {
+		out = append(out, nvml.ProcessInfo_v1{Pid: uint32(p.PID), UsedGpuMemory: uint64(p.MemoryMiB) << 20})
+	}
+	return writeList(c, 2, 1, out)
 }
 
 // running lists them in the form of versions 2 and 3, which are alike.
-func running(kind simhw.ProcessKind) func(*call) nvml.Return {
-	return func(c *call) nvml.Return {
-		processes, ret := c.processes(kind)
-		if ret != nvml.SUCCESS {
-			return ret
-		}
-		var out []nvml.ProcessInfo
-		for _, p := range processes {
-			out = append(out, nvml.ProcessInfo{Pid: p.PID, UsedGpuMemory: uint64(p.MemoryMiB) << 20, GpuInstanceId: p.GI, ComputeInstanceId: p.CI})
-		}
-		return writeList(c, 2, 1, out)
+func running(c *call) nvml.Return {
+	processes, ret := c.processes()
+	if ret != nvml.SUCCESS {
+		return ret
 	}
+	var out []nvml.ProcessInfo
+	for _, p := range processes {
+		out = append(out, nvml.ProcessInfo{
+			Pid: uint32(p.PID), UsedGpuMemory: uint64(p.MemoryMiB) << 20,
+			GpuInstanceId: uint32(p.GPUInstance), ComputeInstanceId: uint32(p.ComputeInstance),
+		})
+	}
+	return writeList(c, 2, 1, out)
+}
+
+// noneRunning is for graphics and MPS: simulated processes only compute.
+func noneRunning(c *call) nvml.Return {
+	if _, ret := c.processes(); ret != nvml.SUCCESS {
+		return ret
+	}
+	return c.writeU32(1, 0)
 }
 
 // processName knows those that use a GPU that the client sees.
 func processName(c *call) nvml.Return {
 	for _, g := range c.view.gpus(c.engine.Snapshot()) {
-		for _, p := range c.engine.Processes(g.Index) {
-			if p.PID == c.u32(0) {
+		for _, p := range g.Processes {
+			if uint32(p.PID) == c.u32(0) {
 				return c.writeText(1, p.Name)
 			}
 		}
@@ -93,22 +100,23 @@ func processName(c *call) nvml.Return {
 	return nvml.ERROR_NOT_FOUND
 }
 
-// processUtilization has a sample, taken now, of every process that does
-// something. NOT_SUPPORTED with MIG on (nvml.h).
+// Every process keeps the GPU busy; of the memory's bandwidth it takes half.
+const smPercent, memoryPercent = 100, 50
+
+// processUtilization has a sample of every process, taken now. NOT_SUPPORTED with
+// MIG on (nvml.h).
 func processUtilization(c *call) nvml.Return {
 	d, ret := c.withoutMIG()
 	if ret != nvml.SUCCESS {
 		return ret
 	}
 	now := uint64(time.Now().UnixMicro())
-	var out []nvml.ProcessUtilizationSample
-	for _, p := range c.engine.Processes(d.gpu) {
-		if p.Utilization > 0 && now > c.u64(3) {
-			out = append(out, nvml.ProcessUtilizationSample{Pid: p.PID, TimeStamp: now, SmUtil: uint32(p.Utilization), MemUtil: uint32(p.Utilization) / 2})
-		}
-	}
-	if len(out) == 0 {
+	if len(d.state.Processes) == 0 || now <= c.u64(3) {
 		return nvml.ERROR_NOT_FOUND
+	}
+	var out []nvml.ProcessUtilizationSample
+	for _, p := range d.state.Processes {
+		out = append(out, nvml.ProcessUtilizationSample{Pid: uint32(p.PID), TimeStamp: now, SmUtil: smPercent, MemUtil: memoryPercent})
 	}
 	return writeList(c, 1, 2, out)
 }
@@ -129,7 +137,8 @@ func setAccountingMode(c *call) nvml.Return {
 	if c.u32(1) > uint32(nvml.FEATURE_ENABLED) {
 		return nvml.ERROR_INVALID_ARGUMENT
 	}
-	return c.engine.SetAccounting(d.gpu, c.u32(1) == uint32(nvml.FEATURE_ENABLED))
+	on := c.u32(1) == uint32(nvml.FEATURE_ENABLED)
+	return c.engine.SetSettings(d.gpu, func(s *simhw.Settings) { s.Accounting = on })
 }
 
 func clearAccounting(c *call) nvml.Return {
@@ -162,7 +171,7 @@ func accountingPIDs(c *call) nvml.Return {
 	}
 	var pids []uint32
 	for _, a := range accounts {
-		pids = append(pids, a.PID)
+		pids = append(pids, uint32(a.PID))
 	}
 	return writeList(c, 2, 1, pids)
 }
@@ -178,7 +187,7 @@ func (c *call) account(pid uint32) (simhw.Account, nvml.Return) {
 		return simhw.Account{}, ret
 	}
 	for i := len(accounts) - 1; i >= 0; i-- {
-		if accounts[i].PID == pid {
+		if uint32(accounts[i].PID) == pid {
 			return accounts[i], nvml.SUCCESS
 		}
 	}
@@ -199,7 +208,7 @@ func accountingStats(c *call) nvml.Return {
 		return ret
 	}
 	return writeStruct(c, 2, &nvml.AccountingStats{
-		GpuUtilization: uint32(a.Utilization), MemoryUtilization: uint32(a.Utilization) / 2, MaxMemoryUsage: uint64(a.MemoryMiB) << 20,
+		GpuUtilization: smPercent, MemoryUtilization: memoryPercent, MaxMemoryUsage: uint64(a.MemoryMiB) << 20,
 		Time: lasted(a), StartTime: uint64(a.Started.UnixMicro()), IsRunning: flag(a.Running()),
 	})
 }
@@ -211,9 +220,9 @@ func accountingStatsV2(c *call) nvml.Return {
 		return ret
 	}
 	return writeStruct(c, 1, &nvml.AccountingStats_v2{
-		Pid: a.PID, IsRunning: flag(a.Running()),
-		GpuUtilization: uint32(a.Utilization), MemoryUtilization: uint32(a.Utilization) / 2, MaxMemoryUsage: uint64(a.MemoryMiB) << 20,
-		SampleCount: 1, SumGpuUtil: uint64(a.Utilization), SumFbUtil: uint64(a.Utilization) / 2,
+		Pid: uint32(a.PID), IsRunning: flag(a.Running()),
+		GpuUtilization: smPercent, MemoryUtilization: memoryPercent, MaxMemoryUsage: uint64(a.MemoryMiB) << 20,
+		SampleCount: 1, SumGpuUtil: smPercent, SumFbUtil: memoryPercent,
 		Time: lasted(a), StartTime: uint64(a.Started.UnixMicro()),
 	})
 }

@@ -72,11 +72,11 @@ func (c *call) used(total uint64) uint64 {
 	if ret != nvml.SUCCESS {
 		return 0
 	}
-	gi := uint32(simhw.NoInstance)
+	gi := simhw.NoInstance
 	if d.mig != nil {
-		gi = uint32(d.mig.Instance.ID)
+		gi = d.mig.Instance.ID
 	}
-	return min(total, uint64(c.engine.UsedMiB(d.gpu, gi))<<20)
+	return min(total, uint64(d.state.UsedMiB(gi))<<20)
 }
 
 // bar1Memory: a MIG device has its share, by memory slices.

@@ -22,6 +22,9 @@ func (c *call) slot() (catalog.ServerGPU, nvml.Return) {
 	return c.engine.Server().GPUs[d.gpu], nvml.SUCCESS
 }
 
+// gpuHandle is the handle of a GPU by its place in the engine's list.
+func (c *call) gpuHandle(gpu int) token { return gpuToken(gpu) }
+
 // gpuSlot is slot for calls that do not take MIG devices.
 func (c *call) gpuSlot() (catalog.ServerGPU, nvml.Return) {
 	if _, ret := c.gpuOnly(); ret != nvml.SUCCESS {
@@ -130,7 +133,7 @@ func topologyGPUSet(c *call) nvml.Return {
 		slot := c.engine.Server().GPUs[g.Index]
 		for _, cpu := range cpuList(c.engine.Server().NUMACPUs[slot.NUMANode]) {
 			if cpu == int(c.u32(0)) {
-				tokens = append(tokens, gpuToken(g.Index))
+				tokens = append(tokens, c.gpuHandle(g.Index))
 			}
 		}
 	}
@@ -203,7 +206,7 @@ func nearestGPUs(c *call) nvml.Return {
 	var tokens []token
 	for _, g := range c.view.gpus(c.engine.Snapshot()) {
 		if g.Index != d.gpu && level(gpus[d.gpu], gpus[g.Index]) == nvml.GpuTopologyLevel(c.u32(1)) {
-			tokens = append(tokens, gpuToken(g.Index))
+			tokens = append(tokens, c.gpuHandle(g.Index))
 		}
 	}
 	return c.writeCounted(3, 2, tokens)
