@@ -9,9 +9,6 @@ import (
 	"github.com/cleave-dra/cleave/pkg/simhw"
 )
 
-// maxLinks is NVML_NVLINK_MAX_LINKS.
-const maxLinks = 18
-
 // link reads which link of which GPU a call is about. INVALID_ARGUMENT for a
 // number that no GPU has, NOT_SUPPORTED for one that this GPU lacks.
 func (c *call) link() (device, uint32, nvml.Return) {
@@ -21,7 +18,7 @@ func (c *call) link() (device, uint32, nvml.Return) {
 	}
 	n := c.u32(1)
 	switch {
-	case n >= maxLinks:
+	case n >= nvml.NVLINK_MAX_LINKS:
 		return device{}, 0, nvml.ERROR_INVALID_ARGUMENT
 	case int(n) >= c.engine.Server().NVLinksPerGPU:
 		return device{}, 0, nvml.ERROR_NOT_SUPPORTED
