@@ -19,6 +19,7 @@ const healthUsage = `  event --gpu N --xid X [--gi GI --ci CI]        report an 
   ecc --gpu N [--dram-uncorrected N ...]         add to the counts of ECC errors
   remap --gpu N [--uncorrectable N --pending]    say which memory rows were remapped
   recovery --gpu N --action A                    say what NVML advises to do, from 0 (nothing) to 7
+  load --gpu N [--instance GI --memory-mib M]    start a process
 `
 
 // healthCommands change what a GPU says about itself, each by a request whose
@@ -28,6 +29,7 @@ var healthCommands = map[string]func(ctx context.Context, args []string, stdout,
 	"ecc":      eccCommand,
 	"remap":    remapCommand,
 	"recovery": recoveryCommand,
+	"load":     loadCommand,
 }
 
 // gpuFlags are those that all of them have.
@@ -155,6 +157,10 @@ func handleHealth(mux *http.ServeMux, e *simhw.Engine) {
 	}))
 	mux.HandleFunc("POST /gpus/{gpu}/recovery", accept(e, func(gpu int, a nvml.DeviceGpuRecoveryAction) error {
 		return e.ChangeHealth(gpu, func(h *simhw.Health) { h.Recovery = a })
+	}))
+	mux.HandleFunc("POST /gpus/{gpu}/processes", accept(e, func(gpu int, p simhw.Process) error {
+		_, err := e.Load(gpu, p)
+		return err
 	}))
 }
 

@@ -196,7 +196,7 @@ func (c *client) eachInstance(do func(gpu, profile, nvml.GpuInstance, nvml.GpuIn
 func listInstances(c *client) error {
 	var rows strings.Builder
 	err := c.eachInstance(func(g gpu, p profile, _ nvml.GpuInstance, info nvml.GpuInstanceInfo) error {
-		fmt.Fprintf(&rows, "| %3d  %-17.17s %4d      %4d       %4d:%-4d  |\n%s", g.index, p.name, p.Id, info.Id, info.Placement.Start, info.Placement.Size, instanceLine)
+		fmt.Fprintf(&rows, "| %3d  %-17.17s %4d      %4d       %4d:%-4d   |\n%s", g.index, p.name, p.Id, info.Id, info.Placement.Start, info.Placement.Size, instanceLine)
 		return nil
 	})
 	if err == nil && rows.Len() == 0 {
@@ -248,7 +248,7 @@ func listComputeOf(rows *strings.Builder, g gpu, p profile, in nvml.GpuInstance,
 		if ret != nvml.SUCCESS {
 			return ret
 		}
-		fmt.Fprintf(rows, "| %3d   %4d       %-17.17s %4d      %4d      %4d:%-4d  |\n%s", g.index, gi, name, cp.Id, info.Id,
+		fmt.Fprintf(rows, "| %3d   %4d       %-17.17s %4d      %4d      %4d:%-4d   |\n%s", g.index, gi, name, cp.Id, info.Id,
 			info.Placement.Start, info.Placement.Size, computeLine)
 	}
 	return nil

@@ -187,10 +187,10 @@ func migRow(out *strings.Builder, gpu, index int, m nvml.Device) error {
 	if err := known(ret); err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "| %2d  %3d  %2d  %2d  | %15dMiB / %6dMiB    | %3d %6d | %2d %3d  %3d  %3d  %3d |\n", gpu, gi, ci, index,
+	fmt.Fprintf(out, "| %2d  %3d  %2d  %2d  | %14dMiB / %6dMiB    | %3d %5d | %2d %3d  %3d  %3d  %3d |\n", gpu, gi, ci, index,
 		memory.Used>>20, memory.Total>>20, a.MultiprocessorCount, errors,
 		a.SharedCopyEngineCount, a.SharedEncoderCount, a.SharedDecoderCount, a.SharedOfaCount, a.SharedJpegCount)
-	fmt.Fprintf(out, "|                  | %15dMiB / %6dMiB    |           |                       |\n%s", bar1.Bar1Used>>20, bar1.Bar1Total>>20, migLine)
+	fmt.Fprintf(out, "|                  | %14dMiB / %6dMiB    |           |                       |\n%s", bar1.Bar1Used>>20, bar1.Bar1Total>>20, migLine)
 	return nil
 }
 
@@ -213,7 +213,7 @@ func (c *client) summaryProcesses(gpus []gpu) error {
 			if ret != nvml.SUCCESS {
 				name = "[Not Found]"
 			}
-			fmt.Fprintf(&c.out, "|  %3d  %4s %4s  %14d      C   %-37.37s %8dMiB |\n", g.index, instance(p.GpuInstanceId), instance(p.ComputeInstanceId),
+			fmt.Fprintf(&c.out, "|  %3d  %4s %4s  %14d      C   %-34.34s %8dMiB |\n", g.index, instance(p.GpuInstanceId), instance(p.ComputeInstanceId),
 				p.Pid, name, p.UsedGpuMemory>>20)
 		}
 	}
