@@ -59,7 +59,7 @@ func TestPlainC(t *testing.T) {
 	for lines.Scan() {
 		got = append(got, lines.Text())
 		if lines.Text() == "waiting" {
-			if _, err := n.Ctl("event", "--gpu=0", "--xid=94", "--gi=3", "--ci=0"); err != nil {
+			if _, err := n.Ctl("event", "--gpu=0", "--xid=94", "--instance=3", "--compute-instance=0"); err != nil {
 				t.Error(err)
 			}
 		}

@@ -15,7 +15,7 @@ import (
 	"github.com/cleave-dra/cleave/pkg/simhw"
 )
 
-const healthUsage = `  event --gpu N --xid X [--gi GI --ci CI]        report an Xid, with what it does to the GPU's health
+const healthUsage = `  event --gpu N --xid X [--instance GI]          report an Xid, with what it does to the GPU's health
   ecc --gpu N [--dram-uncorrected N ...]         add to the counts of ECC errors
   remap --gpu N [--uncorrectable N --pending]    say which memory rows were remapped
   recovery --gpu N --action A                    say what NVML advises to do, from 0 (nothing) to 7
@@ -82,8 +82,8 @@ type xidRequest struct {
 func eventCommand(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	f := newGPUFlags(args[0], stderr)
 	xid := f.Uint64("xid", 0, "the Xid's `number` (required)")
-	gi := f.Int("gi", -1, "`id` of the GPU instance concerned; -1 for the whole GPU")
-	ci := f.Int("ci", -1, "`id` of the compute instance concerned; -1 for all")
+	gi := f.Int("instance", -1, "`id` of the GPU instance concerned; -1 for the whole GPU")
+	ci := f.Int("compute-instance", -1, "`id` of the compute instance concerned; -1 for all")
 	return f.send(ctx, args, "xids", func() (any, error) {
 		if *xid == 0 {
 			return nil, errors.New("flag --xid is required")

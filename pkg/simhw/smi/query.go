@@ -86,6 +86,7 @@ func eccTotal(kind nvml.MemoryErrorType, counter nvml.EccCounterType) func(gpu) 
 	return text(func(d nvml.Device) (uint64, nvml.Return) { return d.GetTotalEccErrors(kind, counter) })
 }
 
+// address is the PCI address in nvidia-smi's form, "00000000:1B:00.0".
 func address(g gpu) (string, nvml.Return) {
 	info, ret := g.GetPciInfo()
 	return fmt.Sprintf("%08X:%02X:%02X.0", info.Domain, info.Bus, info.Device), ret

@@ -176,22 +176,13 @@ func (c *client) wants(g gpu) (bool, error) {
 	if ret != nvml.SUCCESS {
 		return false, ret
 	}
-	address, err := g.address()
-	if err != nil {
-		return false, err
+	at, ret := address(g)
+	if ret != nvml.SUCCESS {
+		return false, ret
 	}
 	return slices.ContainsFunc(c.only, func(id string) bool {
-		return id == fmt.Sprint(g.index) || id == uuid || strings.HasSuffix(address, strings.ToUpper(id)) && strings.Contains(id, ":")
+		return id == fmt.Sprint(g.index) || id == uuid || strings.HasSuffix(at, strings.ToUpper(id)) && strings.Contains(id, ":")
 	}), nil
-}
-
-// address is the PCI address in nvidia-smi's form, "00000000:1B:00.0".
-func (g gpu) address() (string, error) {
-	info, ret := g.GetPciInfo()
-	if ret != nvml.SUCCESS {
-		return "", ret
-	}
-	return fmt.Sprintf("%08X:%02X:%02X.0", info.Domain, info.Bus, info.Device), nil
 }
 
 // migDevices are a GPU's, by the index in its list; none with MIG off.
