@@ -1,10 +1,13 @@
 /*
  * An NVML client that knows nothing but nvml.h: it lists the devices, makes a MIG
- * device and removes it, waits for an event, and says what it sees.
+ * device and removes it, waits for an event, and says what it sees. Handles are
+ * pointers in NVIDIA's header and structs in the one that comes with go-nvml, so
+ * nothing here looks into them.
  */
 #include <nvml.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static void check(const char *what, nvmlReturn_t got)
 {
@@ -17,7 +20,7 @@ static void check(const char *what, nvmlReturn_t got)
 static nvmlDevice_t list(void)
 {
     char name[NVML_DEVICE_NAME_V2_BUFFER_SIZE];
-    nvmlDevice_t first = NULL;
+    nvmlDevice_t first = {0};
     unsigned int count;
 
     check("count", nvmlDeviceGetCount(&count));
@@ -78,7 +81,7 @@ static void wait_for_event(nvmlDevice_t gpu)
     fflush(stdout);
     check("wait", nvmlEventSetWait(set, &event, 60000));
     printf("event %llu with %llu on %s, instances %x %x\n", event.eventType, event.eventData,
-           event.device == gpu ? "the GPU" : "another GPU", event.gpuInstanceId, event.computeInstanceId);
+           memcmp(&event.device, &gpu, sizeof(gpu)) == 0 ? "the GPU" : "another GPU", event.gpuInstanceId, event.computeInstanceId);
     check("free", nvmlEventSetFree(set));
 }
 
