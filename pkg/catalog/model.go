@@ -24,7 +24,11 @@ type Model struct {
 	MemoryMiB int64
 	// PowerLimitWatts, MaxSMClockMHz, MaxMemoryClockMHz and BAR1MiB are 0 when
 	// unknown.
-	PowerLimitWatts, MaxSMClockMHz, MaxMemoryClockMHz, BAR1MiB int
+	PowerLimitWatts, MaxSMClockMHz, MaxMemoryClockMHz int
+	BAR1MiB                                           int64
+	// GPM tells whether NVML's GPU performance monitoring works: on Hopper and
+	// newer (nvml.h, nvmlGpmQueryDeviceSupport).
+	GPM bool
 	// ECC tells whether the memory has error correction, switched on.
 	ECC bool
 	PCI PCIIdentity
@@ -77,7 +81,8 @@ type modelFile struct {
 	PowerLimitWatts   fact[int]         `json:"powerLimitWatts"`
 	MaxSMClockMHz     fact[int]         `json:"maxSMClockMHz"`
 	MaxMemoryClockMHz fact[int]         `json:"maxMemoryClockMHz"`
-	BAR1MiB           fact[int]         `json:"bar1MiB"`
+	BAR1MiB           fact[int64]       `json:"bar1MiB"`
+	GPM               fact[bool]        `json:"gpm"`
 	ECC               fact[bool]        `json:"ecc"`
 	PCI               pciFile           `json:"pci"`
 	MIG               *migFile          `json:"mig,omitempty"`
@@ -118,6 +123,7 @@ func LoadModel(name string) (Model, []Warning, error) {
 		MaxMemoryClockMHz: ifKnown(r, "maxMemoryClockMHz", f.MaxMemoryClockMHz),
 		BAR1MiB:           ifKnown(r, "bar1MiB", f.BAR1MiB),
 		ECC:               ifKnown(r, "ecc", f.ECC),
+		GPM:               ifKnown(r, "gpm", f.GPM),
 		PCI: PCIIdentity{
 			Vendor:          need(r, "pci.vendor", f.PCI.Vendor),
 			Device:          need(r, "pci.device", f.PCI.Device),

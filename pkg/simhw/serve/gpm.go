@@ -17,7 +17,7 @@ func gpmQuery(c *call) nvml.Return {
 	if c.u32(1) != nvml.GPM_SUPPORT_VERSION {
 		return nvml.ERROR_ARGUMENT_VERSION_MISMATCH
 	}
-	return writeStruct(c, 1, &gpmSupport{version: c.u32(1), supported: flag(hopperOrNewer(slot.Model))})
+	return writeStruct(c, 1, &gpmSupport{version: c.u32(1), supported: flag(slot.Model.GPM)})
 }
 
 func gpmAllocate(c *call) nvml.Return {
@@ -70,7 +70,7 @@ func gpmMIGGet(c *call) nvml.Return {
 }
 
 func (c *call) fillSample(d device, gi, sample int) nvml.Return {
-	if !hopperOrNewer(c.engine.Server().GPUs[d.gpu].Model) {
+	if !c.engine.Server().GPUs[d.gpu].Model.GPM {
 		return nvml.ERROR_NOT_SUPPORTED
 	}
 	n, ret := gpmSample(c.token(sample))
