@@ -1,8 +1,10 @@
 package smi
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
@@ -50,11 +52,10 @@ const (
 // profile is a GPU-instance profile that a GPU has.
 type profile struct {
 	nvml.GpuInstanceProfileInfo
-	enum int
 	name string
 }
 
-// profiles are those of a GPU, in the order of NVML's enum.
+// profiles are those of a GPU, in nvidia-smi's order: the smallest first.
 func (g gpu) profiles() ([]profile, error) {
 	var out []profile
 	for enum := range nvml.GPU_INSTANCE_PROFILE_COUNT {
@@ -65,12 +66,15 @@ func (g gpu) profiles() ([]profile, error) {
 		if ret != nvml.SUCCESS {
 			return nil, ret
 		}
-		p := profile{GpuInstanceProfileInfo: info, enum: enum, name: fmt.Sprintf("MIG %dg", info.SliceCount)}
+		p := profile{GpuInstanceProfileInfo: info, name: fmt.Sprintf("MIG %dg", info.SliceCount)}
 		if v, ret := g.GetGpuInstanceProfileInfoV(enum).V3(); ret == nvml.SUCCESS {
 			p.name = chars(v.Name[:])
 		}
 		out = append(out, p)
 	}
+	slices.SortFunc(out, func(a, b profile) int {
+		return cmp.Or(cmp.Compare(a.SliceCount, b.SliceCount), cmp.Compare(a.MemorySizeMB, b.MemorySizeMB), cmp.Compare(a.Id, b.Id))
+	})
 	return out, nil
 }
 
@@ -134,7 +138,7 @@ func listProfiles(c *client) error {
 		if ret != nvml.SUCCESS {
 			return ret
 		}
-		fmt.Fprintf(&rows, "| %3d  %-17.17s %3d   %3d/%-3d   %8.2f      %3s   %4d  %4d  %4d   |\n", g.index, p.name, p.Id, free, p.InstanceCount,
+		fmt.Fprintf(&rows, "| %3d  %-18.18s %3d   %3d/%-3d  %8.2f      %3s   %4d  %4d  %4d   |\n", g.index, p.name, p.Id, free, p.InstanceCount,
 			float64(p.MemorySizeMB)/1024, yesNo(p.IsP2pSupported), p.MultiprocessorCount, p.DecoderCount, p.EncoderCount)
 		fmt.Fprintf(&rows, "| %58s %4d  %4d  %4d   |\n%s", "", p.CopyEngineCount, p.JpegCount, p.OfaCount, profileLine)
 		return nil
@@ -196,7 +200,7 @@ func (c *client) eachInstance(do func(gpu, profile, nvml.GpuInstance, nvml.GpuIn
 func listInstances(c *client) error {
 	var rows strings.Builder
 	err := c.eachInstance(func(g gpu, p profile, _ nvml.GpuInstance, info nvml.GpuInstanceInfo) error {
-		fmt.Fprintf(&rows, "| %3d  %-17.17s %4d      %4d       %4d:%-4d   |\n%s", g.index, p.name, p.Id, info.Id, info.Placement.Start, info.Placement.Size, instanceLine)
+		fmt.Fprintf(&rows, "| %3d  %-19.19s %4d     %4d       %4d:%-4d  |\n%s", g.index, p.name, p.Id, info.Id, info.Placement.Start, info.Placement.Size, instanceLine)
 		return nil
 	})
 	if err == nil && rows.Len() == 0 {
@@ -248,7 +252,7 @@ func listComputeOf(rows *strings.Builder, g gpu, p profile, in nvml.GpuInstance,
 		if ret != nvml.SUCCESS {
 			return ret
 		}
-		fmt.Fprintf(rows, "| %3d   %4d       %-17.17s %4d      %4d      %4d:%-4d   |\n%s", g.index, gi, name, cp.Id, info.Id,
+		fmt.Fprintf(rows, "| %3d   %4d       %-17.17s %4d      %4d       %4d:%-4d  |\n%s", g.index, gi, name, cp.Id, info.Id,
 			info.Placement.Start, info.Placement.Size, computeLine)
 	}
 	return nil

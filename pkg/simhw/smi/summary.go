@@ -187,11 +187,16 @@ func migRow(out *strings.Builder, gpu, index int, m nvml.Device) error {
 	if err := known(ret); err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "| %2d  %3d  %2d  %2d  | %14dMiB / %6dMiB    | %3d %5d | %2d %3d  %3d  %3d  %3d |\n", gpu, gi, ci, index,
-		memory.Used>>20, memory.Total>>20, a.MultiprocessorCount, errors,
+	fmt.Fprintf(out, "| %2d  %3d  %2d  %2d  | %-32s |%3d %6d | %2d %3d  %3d  %3d  %3d |\n", gpu, gi, ci, index,
+		ofMiB(memory.Used, memory.Total), a.MultiprocessorCount, errors,
 		a.SharedCopyEngineCount, a.SharedEncoderCount, a.SharedDecoderCount, a.SharedOfaCount, a.SharedJpegCount)
-	fmt.Fprintf(out, "|                  | %14dMiB / %6dMiB    |           |                       |\n%s", bar1.Bar1Used>>20, bar1.Bar1Total>>20, migLine)
+	fmt.Fprintf(out, "|                  | %-32s |           |                       |\n%s", ofMiB(bar1.Bar1Used, bar1.Bar1Total), migLine)
 	return nil
+}
+
+// ofMiB is a size and the total, both given in bytes.
+func ofMiB(used, total uint64) string {
+	return fmt.Sprintf("%15dMiB / %5dMiB", used>>20, total>>20)
 }
 
 // summaryProcesses draws the table of processes. Those of a GPU whose list may
