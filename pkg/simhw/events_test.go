@@ -117,7 +117,7 @@ func TestWaitEventWakes(t *testing.T) {
 		want nvml.Return
 	}{
 		"event":     {func(e *Engine, _ uint64, _ func()) { e.Emit(Event{Type: nvml.EventTypeXidCriticalError}) }, nvml.SUCCESS},
-		"freed":     {func(e *Engine, set uint64, _ func()) { e.FreeEventSet(set) }, nvml.ERROR_UNKNOWN},
+		"freed":     {func(e *Engine, set uint64, _ func()) { _ = e.FreeEventSet(set) }, nvml.ERROR_UNKNOWN},
 		"cancelled": {func(_ *Engine, _ uint64, stop func()) { stop() }, nvml.ERROR_TIMEOUT},
 	}
 	for name, tc := range tests {

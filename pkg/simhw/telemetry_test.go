@@ -18,6 +18,13 @@ func startProcess(t *testing.T, e *Engine, p Process) {
 	}
 }
 
+func set(t *testing.T, e *Engine, change func(*Settings)) {
+	t.Helper()
+	if ret := e.SetSettings(0, change); ret != nvml.SUCCESS {
+		t.Fatalf("settings: %d", ret)
+	}
+}
+
 var train = Process{PID: 7, Name: "train", MemoryMiB: 512, GPUInstance: NoInstance, ComputeInstance: NoInstance}
 
 // oneSlice makes a slice of 1g at a start and returns its GPU instance.
@@ -51,7 +58,7 @@ func TestReadings(t *testing.T) {
 	}{
 		{"fresh", func() {}, idle},
 		{"with a process", func() { startProcess(t, e, train) }, busy},
-		{"with a lower limit", func() { e.SetSettings(0, func(s *Settings) { s.PowerLimitMilliwatts = 300_000 }) }, capped},
+		{"with a lower limit", func() { set(t, e, func(s *Settings) { s.PowerLimitMilliwatts = 300_000 }) }, capped},
 		{"after a reboot", func() { _ = e.Reboot() }, idle},
 	}
 	last := uint64(0)
@@ -148,7 +155,7 @@ func TestAccounting(t *testing.T) {
 		t.Errorf("accounts with the mode off: %d", ret)
 	}
 	startProcess(t, e, train)
-	e.SetSettings(0, func(s *Settings) { s.Accounting = true })
+	set(t, e, func(s *Settings) { s.Accounting = true })
 	other := train
 	other.PID = 8
 	startProcess(t, e, other)

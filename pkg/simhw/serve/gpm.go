@@ -123,7 +123,7 @@ func gpmMetricsGet(c *call) nvml.Return {
 	for i := range m.metrics[:m.count] {
 		to := &m.metrics[i]
 		value, known := gpmValue(nvml.GpmMetricId(to.id), busy)
-		*to = gpmMetric{id: to.id, value: value}
+		to.value, to.ret, to.names = value, uint32(nvml.SUCCESS), [3]uint64{}
 		if !known {
 			to.ret = uint32(nvml.ERROR_NOT_SUPPORTED)
 		}

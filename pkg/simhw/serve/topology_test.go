@@ -110,7 +110,9 @@ func TestP2P(t *testing.T) {
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			e := engineOf(t, tc.server)
-			e.SetMIGMode(0, tc.mig)
+			if tc.mig {
+				slice(t, e)
+			}
 			ret, got := ask(t, e, "nvmlDeviceGetP2PStatus", gpuArgument(0), gpuArgument(tc.b), u32(tc.index))
 			if ret != nvml.SUCCESS || got != uint64(tc.want) {
 				t.Errorf("%d, status %d, want %d", ret, got, tc.want)
