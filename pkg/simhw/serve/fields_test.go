@@ -84,16 +84,16 @@ func TestHealthCalls(t *testing.T) {
 		t.Errorf("histogram (-want +got):\n%s", diff)
 	}
 	const uncorrected, volatile, aggregate, dram = 1, 0, 1, 2
-	if _, n := ask(t, e, "nvmlDeviceGetMemoryErrorCounter", gpuArgument(0), u32(uncorrected), u32(volatile), u32(dram)); n != 1 {
+	if _, n := askNumber(t, e, "nvmlDeviceGetMemoryErrorCounter", gpuArgument(0), u32(uncorrected), u32(volatile), u32(dram)); n != 1 {
 		t.Errorf("%d uncorrected errors in memory", n)
 	}
 	if ret, _ := invoke(t, e, everyNode, "nvmlDeviceClearEccErrorCounts", gpuArgument(0), u32(volatile)); ret != nvml.SUCCESS {
 		t.Errorf("clear: %d", ret)
 	}
-	if _, n := ask(t, e, "nvmlDeviceGetTotalEccErrors", gpuArgument(0), u32(uncorrected), u32(volatile)); n != 0 {
+	if _, n := askNumber(t, e, "nvmlDeviceGetTotalEccErrors", gpuArgument(0), u32(uncorrected), u32(volatile)); n != 0 {
 		t.Errorf("%d volatile errors after clearing them", n)
 	}
-	if _, n := ask(t, e, "nvmlDeviceGetTotalEccErrors", gpuArgument(0), u32(uncorrected), u32(aggregate)); n != 1 {
+	if _, n := askNumber(t, e, "nvmlDeviceGetTotalEccErrors", gpuArgument(0), u32(uncorrected), u32(aggregate)); n != 1 {
 		t.Errorf("%d aggregate errors", n)
 	}
 	if ret, _ := invoke(t, e, everyNode, "nvmlDeviceGetRetiredPages", gpuArgument(0), u32(0), count(0), argument{kind: kindNull}); ret != nvml.ERROR_NOT_SUPPORTED {

@@ -60,7 +60,7 @@ func written(b []byte) uint64 {
 }
 
 // gpuArgument is the handle of a GPU.
-func gpuArgument(gpu int) argument { return handle((&call{}).gpuHandle(gpu)) }
+func gpuArgument(gpu int) argument { return handle(newToken(kindGPU, gpu, 1)) }
 
 func u64(v uint64) argument {
 	return argument{kind: kindValue, bytes: binary.NativeEndian.AppendUint64(nil, v)}
@@ -74,8 +74,8 @@ func filled(bytes []byte) argument {
 // count is a pointer to a count.
 func count(n uint32) argument { return filled(binary.NativeEndian.AppendUint32(nil, n)) }
 
-// ask calls a function whose last parameter is a pointer to a number.
-func ask(t *testing.T, e *simhw.Engine, function string, arguments ...argument) (nvml.Return, uint64) {
+// askNumber calls a function whose last parameter is a pointer to a number.
+func askNumber(t *testing.T, e *simhw.Engine, function string, arguments ...argument) (nvml.Return, uint64) {
 	t.Helper()
 	ret, out := invoke(t, e, everyNode, function, append(arguments, pointer(8))...)
 	return ret, written(out[len(arguments)])

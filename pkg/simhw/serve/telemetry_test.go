@@ -82,7 +82,7 @@ func TestSensors(t *testing.T) {
 	}
 	for function, tc := range tests {
 		t.Run(function, func(t *testing.T) {
-			ret, got := ask(t, e, function, append([]argument{gpuArgument(0)}, tc.arguments...)...)
+			ret, got := askNumber(t, e, function, append([]argument{gpuArgument(0)}, tc.arguments...)...)
 			if ret != nvml.SUCCESS || got != tc.want {
 				t.Errorf("%d, %d, want %d", ret, got, tc.want)
 			}
@@ -109,7 +109,7 @@ func TestSettings(t *testing.T) {
 		if ret, _ := invoke(t, e, everyNode, tc.set, gpuArgument(0), u32(tc.value)); ret != tc.ret {
 			t.Errorf("%s %d: %d, want %d", tc.set, tc.value, ret, tc.ret)
 		}
-		if _, got := ask(t, e, tc.get, gpuArgument(0)); got != tc.want {
+		if _, got := askNumber(t, e, tc.get, gpuArgument(0)); got != tc.want {
 			t.Errorf("after %s %d: %d, want %d", tc.set, tc.value, got, tc.want)
 		}
 		withoutRight := "dev nvidiactl 195 255\ndev nvidia0 195 0\n"

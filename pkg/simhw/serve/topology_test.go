@@ -113,7 +113,7 @@ func TestP2P(t *testing.T) {
 			if tc.mig {
 				slice(t, e)
 			}
-			ret, got := ask(t, e, "nvmlDeviceGetP2PStatus", gpuArgument(0), gpuArgument(tc.b), u32(tc.index))
+			ret, got := askNumber(t, e, "nvmlDeviceGetP2PStatus", gpuArgument(0), gpuArgument(tc.b), u32(tc.index))
 			if ret != nvml.SUCCESS || got != uint64(tc.want) {
 				t.Errorf("%d, status %d, want %d", ret, got, tc.want)
 			}
@@ -137,7 +137,7 @@ func TestLinks(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			ret, got := ask(t, engineOf(t, tc.server), tc.function, gpuArgument(0), u32(tc.link))
+			ret, got := askNumber(t, engineOf(t, tc.server), tc.function, gpuArgument(0), u32(tc.link))
 			if ret != tc.ret || got != tc.want {
 				t.Errorf("%d, %d, want %d, %d", ret, got, tc.ret, tc.want)
 			}
