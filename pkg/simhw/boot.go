@@ -29,7 +29,7 @@ func (e *Engine) Reboot() error {
 		for i := range s.GPUs {
 			g := &s.GPUs[i]
 			g.clear()
-			g.Lost = false
+			g.Lost, g.Settings = false, Settings{}
 			m := e.server.GPUs[i].Model.MIG
 			switch {
 			case m == nil || !m.ModeNeedsReset:
@@ -44,6 +44,7 @@ func (e *Engine) Reboot() error {
 // clear takes away what no reset survives.
 func (g *GPUState) clear() {
 	g.Instances, g.Processes, g.ComputeMode = nil, nil, nvml.COMPUTEMODE_DEFAULT
+	g.Health = g.Health.afterReset()
 }
 
 // activate puts a pending MIG mode into effect.

@@ -25,6 +25,8 @@ type Engine struct {
 	stats   stats
 	// changing has one lock for each GPU, held while a change takes its time.
 	changing []sync.Mutex
+	events   eventSets
+	gauges   gauges
 
 	mu sync.Mutex
 	// now is the present state. States are never modified, only followed by others.
@@ -104,6 +106,7 @@ func (e *Engine) commit(change func(*Snapshot)) error {
 	if err := saveState(e.options.StateFile, next); err != nil {
 		return err
 	}
+	e.changed(&e.now.Snapshot, next)
 	// Watchers come last, since they may look at what the observer does.
 	e.options.Observe(*next)
 	e.now = e.now.follow(*next)

@@ -71,6 +71,7 @@ func (e *Engine) Plug(gpu int) error {
 func (e *Engine) Replace(gpu int) error {
 	return e.slot(gpu, func(s *Snapshot, g *GPUState) error {
 		g.clear()
+		g.Health, g.Settings = Health{}, Settings{}
 		g.Generation++
 		g.UUID = gpuUUID(s.Seed, gpu, g.Generation)
 		g.Absent, g.Lost, g.MIGEnabled, g.MIGPending = false, false, false, false

@@ -49,6 +49,8 @@ type GPUState struct {
 	// MIGPending tells that the opposite of the current mode waits for a reset.
 	MIGPending  bool             `json:"migPending,omitempty"`
 	ComputeMode nvml.ComputeMode `json:"computeMode"`
+	Health      Health           `json:"health,omitzero"`
+	Settings    Settings         `json:"settings,omitzero"`
 	// Instances are in ascending order of their ID.
 	Instances []InstanceState `json:"instances,omitempty"`
 	// Processes are in ascending order of their ID.

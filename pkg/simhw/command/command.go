@@ -29,7 +29,7 @@ const (
 const usage = `Usage:
   cleave-simhw serve --root DIR --server NAME --state DIR   simulate the GPUs of a node
   cleave-simhw ctl COMMAND --root DIR                       ask or change a simulated node
-  nvidia-smi -L                                             (as a program of that name)
+  nvidia-smi                                                (as a program of that name)
 Each takes -h.
 `
 

@@ -50,6 +50,7 @@ func newControl(e *simhw.Engine, files *tree.Tree) http.Handler {
 	c.driverRoutes()
 	c.fileRoutes()
 	c.faultRoutes()
+	c.healthRoutes()
 	return c
 }
 

@@ -25,7 +25,7 @@ type ctlCommand struct {
 // ctlCommands are all, in the order of the usage.
 func ctlCommands() []ctlCommand {
 	var out []ctlCommand
-	for _, group := range [][]ctlCommand{stateCommands(), gpuCommands(), slotCommands(), processCommands(), driverCommands(), fileCommands(), faultCommands()} {
+	for _, group := range [][]ctlCommand{stateCommands(), gpuCommands(), slotCommands(), processCommands(), driverCommands(), fileCommands(), faultCommands(), healthCommands()} {
 		out = append(out, group...)
 	}
 	return out

@@ -3,6 +3,7 @@ package serve
 import (
 	"context"
 	"encoding/binary"
+	"net"
 	"strings"
 	"time"
 	"unsafe"
@@ -15,7 +16,9 @@ import (
 // call is one NVML call: what came in, and what is to be written. The methods
 // that read and write take the parameter's position in the C prototype.
 type call struct {
+	// ctx ends when the daemon is told to; conn is the client's.
 	ctx    context.Context
+	conn   net.Conn
 	engine *simhw.Engine
 	view   view
 	// since numbers the hardware's state when the client came.

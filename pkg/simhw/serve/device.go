@@ -255,7 +255,7 @@ func busID(form simhw.BusIDForm, full, short string) string {
 	return full
 }
 
-// memory is the total in bytes. Nothing ever uses any.
+// memory is the total in bytes.
 func (c *call) memory() (uint64, nvml.Return) {
 	d, ret := c.device(0)
 	if ret != nvml.SUCCESS {
@@ -277,7 +277,7 @@ func deviceMemory(c *call) nvml.Return {
 	if ret != nvml.SUCCESS {
 		return ret
 	}
-	return writeStruct(c, 1, &nvml.Memory{Total: total, Free: total})
+	return writeStruct(c, 1, &nvml.Memory{Total: total, Free: total - c.used(total), Used: c.used(total)})
 }
 
 func deviceMemoryV2(c *call) nvml.Return {
@@ -288,7 +288,7 @@ func deviceMemoryV2(c *call) nvml.Return {
 	if c.u32(1) != version[nvml.Memory_v2](2) {
 		return nvml.ERROR_ARGUMENT_VERSION_MISMATCH
 	}
-	return writeStruct(c, 1, &nvml.Memory_v2{Version: c.u32(1), Total: total, Free: total})
+	return writeStruct(c, 1, &nvml.Memory_v2{Version: c.u32(1), Total: total, Free: total - c.used(total), Used: c.used(total)})
 }
 
 func deviceVirtualization(c *call) nvml.Return {

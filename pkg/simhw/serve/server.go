@@ -89,7 +89,7 @@ func (s *Server) client(ctx context.Context, conn net.Conn) error {
 		if err != nil || !s.sessions.begin(me) {
 			return ended(err)
 		}
-		c := &call{ctx: ctx, engine: s.engine, view: v, since: since, arguments: req.arguments}
+		c := &call{ctx: ctx, conn: conn, engine: s.engine, view: v, since: since, arguments: req.arguments}
 		ret := c.run(req.function)
 		if ret != nvml.SUCCESS {
 			c.outputs = c.failing // all that a failed call may write

@@ -9,14 +9,16 @@ import "github.com/cleave-dra/cleave/pkg/simhw"
 type token uint64
 
 const (
-	kindGPU    = 1
-	kindGI     = 2
-	kindCI     = 3
-	kindMIG    = 4
-	serialBits = 48
-	serialMask = 1<<serialBits - 1
-	gpuBits    = 12
-	gpuMask    = 1<<gpuBits - 1
+	kindGPU       = 1
+	kindGI        = 2
+	kindCI        = 3
+	kindMIG       = 4
+	kindEventSet  = 5
+	kindGPMSample = 6
+	serialBits    = 48
+	serialMask    = 1<<serialBits - 1
+	gpuBits       = 12
+	gpuMask       = 1<<gpuBits - 1
 )
 
 func newToken(kind, gpu int, serial uint64) token {

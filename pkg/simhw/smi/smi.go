@@ -1,6 +1,6 @@
-// Package smi is a stand-in for nvidia-smi on simulated hardware: it lists the
-// GPUs and MIG devices that this process can see, through libnvidia-ml.so.1 as
-// any other client does.
+// Package smi is a stand-in for nvidia-smi on simulated hardware. It shows the
+// GPUs and MIG devices that this process can see, through libnvidia-ml.so.1 as any
+// other client does, and prints what nvidia-smi prints.
 package smi
 
 import (
@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
@@ -23,23 +24,99 @@ const (
 	exitOtherError = 255
 )
 
-const usage = `This is a stand-in for nvidia-smi on simulated hardware. It can do one thing:
-    nvidia-smi -L    list the GPUs and MIG devices that this process can see
+const usage = `This is a stand-in for nvidia-smi on simulated hardware. It can do this:
+    nvidia-smi                           a summary of GPUs, MIG devices and processes
+    nvidia-smi -L                        list the GPUs and MIG devices
+    nvidia-smi --query-gpu=FIELD,... --format=csv[,noheader][,nounits]
+    nvidia-smi --help-query-gpu          list the fields
+    nvidia-smi topo -m                   how the GPUs are connected
+    nvidia-smi mig -lgip                 profiles of GPU instances
+    nvidia-smi mig -lgipp                where they can be placed
+    nvidia-smi mig -lgi                  GPU instances
+    nvidia-smi mig -lci                  compute instances
+All but topo take -i GPU,... with indices, UUIDs or PCI addresses.
 `
+
+// client is one run of the program.
+type client struct {
+	lib nvml.Interface
+	out strings.Builder
+	// only are the GPUs that -i names; empty for all.
+	only []string
+}
+
+// wrongUsage is what nvidia-smi says about a command line.
+type wrongUsage string
+
+func (w wrongUsage) Error() string { return string(w) }
+
+// action prints something; it may return an nvml.Return as an error.
+type action func(*client) error
 
 // Run is the command; executable is the path of the running program, by which
 // the library of the same driver root is found.
 func Run(executable string, args []string, stdout, stderr io.Writer) int {
-	if len(args) != 1 || args[0] != "-L" && args[0] != "--list-gpus" {
-		fmt.Fprint(stdout, usage)
-		if len(args) == 0 {
-			return 0
-		}
+	do, only, err := parse(args)
+	if err != nil {
+		fmt.Fprintf(stdout, "%v\n%s", err, usage)
 		return exitUsage
 	}
-	text, err := list(nvml.New(nvml.WithLibraryPath(library(executable))))
-	fmt.Fprint(stdout, text)
+	c := &client{lib: nvml.New(nvml.WithLibraryPath(library(executable))), only: only}
+	if ret := c.lib.Init(); ret != nvml.SUCCESS {
+		return report(ret, stdout, stderr)
+	}
+	defer func() { _ = c.lib.Shutdown() }()
+	err = do(c)
+	fmt.Fprint(stdout, c.out.String())
 	return report(err, stdout, stderr)
+}
+
+// parse finds out what is wanted of which GPUs.
+func parse(args []string) (action, []string, error) {
+	args, only, err := takeIDs(args)
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(args) == 0 {
+		return summary, only, nil
+	}
+	switch {
+	case args[0] == "mig" && len(args) == 2:
+		do, ok := migActions[args[1]]
+		if !ok {
+			return nil, nil, wrongUsage(fmt.Sprintf("Option %q is not recognized.", args[1]))
+		}
+		return do, only, nil
+	case slices.Equal(args, []string{"topo", "-m"}), slices.Equal(args, []string{"topo", "--matrix"}):
+		return topology, nil, nil
+	case slices.Equal(args, []string{"-L"}), slices.Equal(args, []string{"--list-gpus"}):
+		return list, only, nil
+	case slices.Equal(args, []string{"--help-query-gpu"}):
+		return helpQuery, nil, nil
+	case strings.HasPrefix(args[0], "--query-gpu=") || strings.HasPrefix(args[0], "--format="):
+		do, err := parseQuery(args)
+		return do, only, err
+	}
+	return nil, nil, wrongUsage(fmt.Sprintf("Invalid combination of input arguments: %s", strings.Join(args, " ")))
+}
+
+// takeIDs takes -i and its value out of the arguments.
+func takeIDs(args []string) (rest, only []string, err error) {
+	for i := 0; i < len(args); i++ {
+		value, joined := strings.CutPrefix(args[i], "--id=")
+		if args[i] == "-i" || args[i] == "--id" {
+			if i++; i == len(args) {
+				return nil, nil, wrongUsage("Option -i needs a value.")
+			}
+			value, joined = args[i], true
+		}
+		if !joined {
+			rest = append(rest, args[i])
+			continue
+		}
+		only = append(only, strings.Split(value, ",")...)
+	}
+	return rest, only, nil
 }
 
 // library is the one beside the program, else whatever the loader finds.
@@ -58,73 +135,84 @@ func library(executable string) string {
 	return soname
 }
 
-// list is what -L prints.
-func list(lib nvml.Interface) (string, error) {
-	if ret := lib.Init(); ret != nvml.SUCCESS {
-		return "", ret
-	}
-	defer func() { _ = lib.Shutdown() }()
-	var b strings.Builder
-	n, ret := lib.DeviceGetCount()
-	if ret != nvml.SUCCESS {
-		return "", ret
-	}
-	if n == 0 {
-		return "", nvml.ERROR_NOT_FOUND
-	}
-	for i := range n {
-		d, ret := lib.DeviceGetHandleByIndex(i)
-		if ret != nvml.SUCCESS {
-			return b.String(), ret
-		}
-		if err := listGPU(&b, i, d); err != nil {
-			return b.String(), err
-		}
-	}
-	return b.String(), nil
+// gpu is a GPU with the index by which nvidia-smi calls it.
+type gpu struct {
+	nvml.Device
+	index int
 }
 
-func listGPU(b *strings.Builder, index int, d nvml.Device) error {
-	name, ret := d.GetName()
+// gpus are those that are wanted.
+func (c *client) gpus() ([]gpu, error) {
+	n, ret := c.lib.DeviceGetCount()
 	if ret != nvml.SUCCESS {
-		return ret
+		return nil, ret
 	}
-	uuid, ret := d.GetUUID()
+	var out []gpu
+	for i := range n {
+		d, ret := c.lib.DeviceGetHandleByIndex(i)
+		if ret != nvml.SUCCESS {
+			return nil, ret
+		}
+		g := gpu{d, i}
+		wanted, err := c.wants(g)
+		if err != nil {
+			return nil, err
+		}
+		if wanted {
+			out = append(out, g)
+		}
+	}
+	if len(out) == 0 {
+		return nil, nvml.ERROR_NOT_FOUND
+	}
+	return out, nil
+}
+
+func (c *client) wants(g gpu) (bool, error) {
+	if len(c.only) == 0 {
+		return true, nil
+	}
+	uuid, ret := g.GetUUID()
 	if ret != nvml.SUCCESS {
-		return ret
+		return false, ret
 	}
-	fmt.Fprintf(b, "GPU %d: %s (UUID: %s)\n", index, name, uuid)
-	most, ret := d.GetMaxMigDeviceCount()
+	at, ret := address(g)
 	if ret != nvml.SUCCESS {
-		return ret
+		return false, ret
 	}
+	return slices.ContainsFunc(c.only, func(id string) bool {
+		return id == fmt.Sprint(g.index) || id == uuid || strings.HasSuffix(at, strings.ToUpper(id)) && strings.Contains(id, ":")
+	}), nil
+}
+
+// migDevices are a GPU's, by the index in its list; none with MIG off.
+func (g gpu) migDevices() (map[int]nvml.Device, []int, error) {
+	most, ret := g.GetMaxMigDeviceCount()
+	if ret != nvml.SUCCESS {
+		return nil, nil, ret
+	}
+	out := map[int]nvml.Device{}
+	var order []int
 	for i := range most {
-		m, ret := d.GetMigDeviceHandleByIndex(i)
+		m, ret := g.GetMigDeviceHandleByIndex(i)
 		if ret == nvml.ERROR_NOT_FOUND {
 			continue
 		}
 		if ret != nvml.SUCCESS {
-			return ret
+			return nil, nil, ret
 		}
-		if err := listMIG(b, i, m); err != nil {
-			return err
-		}
+		out[i] = m
+		order = append(order, i)
 	}
-	return nil
+	return out, order, nil
 }
 
-func listMIG(b *strings.Builder, index int, m nvml.Device) error {
-	name, ret := m.GetName()
-	if ret != nvml.SUCCESS {
-		return ret
+// known is nil for a GPU that lacks something, which is no reason to stop.
+func known(ret nvml.Return) error {
+	if ret == nvml.SUCCESS || ret == nvml.ERROR_NOT_SUPPORTED {
+		return nil
 	}
-	uuid, ret := m.GetUUID()
-	if ret != nvml.SUCCESS {
-		return ret
-	}
-	_, profile, _ := strings.Cut(name, " MIG ")
-	fmt.Fprintf(b, "  MIG %-11s Device %2d: (UUID: %s)\n", profile, index, uuid)
-	return nil
+	return ret
 }
 
 // report prints what nvidia-smi prints, and returns its exit code.
@@ -138,11 +226,14 @@ func report(err error, stdout, stderr io.Writer) int {
 	case errors.Is(err, nvml.ERROR_DRIVER_NOT_LOADED):
 		fmt.Fprintln(stderr, "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. Make sure that the latest NVIDIA driver is installed and running.")
 		return exitNoDriver
+	case errors.Is(err, errNothing):
+		fmt.Fprintln(stdout, err)
+		return exitNotFound
 	case errors.Is(err, nvml.ERROR_NOT_FOUND):
 		fmt.Fprintln(stdout, "No devices found.")
 		return exitNotFound
 	default:
-		fmt.Fprintf(stderr, "Unable to list the GPUs: %v\n", err)
+		fmt.Fprintf(stderr, "Unable to talk to the driver: %v\n", err)
 		return exitOtherError
 	}
 }
