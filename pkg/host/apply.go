@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
 
 	"github.com/cleave-dra/cleave/pkg/hardware"
@@ -124,7 +126,30 @@ func (h *Host) destroy(ctx context.Context, d plan.Device, made plan.Made) error
 			return err
 		}
 	}
-	return h.driver.DestroyGPUInstance(ctx, d.GPU, inst.ID)
+	return h.settled(ctx, func() error { return h.driver.DestroyGPUInstance(ctx, d.GPU, inst.ID) })
+}
+
+// Right after its compute instances are gone a GPU instance may be in use for some
+// tenths of a second yet.
+const (
+	settlePoll = 100 * time.Millisecond
+	settleTime = 2 * time.Second
+)
+
+// settled tries again for a moment what is in use.
+func (h *Host) settled(ctx context.Context, try func() error) error {
+	var last error
+	err := wait.PollUntilContextTimeout(ctx, settlePoll, settleTime, true, func(context.Context) (bool, error) {
+		last = try()
+		if errors.Is(last, hardware.ErrInUse) {
+			return false, nil
+		}
+		return true, last
+	})
+	if wait.Interrupted(err) {
+		return last
+	}
+	return err
 }
 
 // find looks a slice's instance up.

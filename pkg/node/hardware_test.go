@@ -185,3 +185,13 @@ func TestSixteenGPUs(t *testing.T) {
 	f.mustUnprepare(c)
 	f.mustBeClean()
 }
+
+// TestBusyAfterDestroy: right after its compute instance is gone a GPU instance is in
+// use for some tenths of a second yet, which no claim notices.
+func TestBusyAfterDestroy(t *testing.T) {
+	f := newFixture(t, "mixed", func(f *fixture) { f.flags = []string{"--in-use-after-destroy=300ms"} })
+	c := f.claim("a", f.slice(0, "1g.10gb", 6))
+	f.mustPrepare(c)
+	f.mustUnprepare(c)
+	f.mustBeClean()
+}

@@ -53,6 +53,8 @@ type fixture struct {
 	dir  string
 	// configure changes the plugin's configuration before it starts.
 	configure func(*node.Config)
+	// flags are more of the simulator.
+	flags []string
 	// dropCounters makes the API server drop shared counters.
 	dropCounters bool
 	// kubelet calls the plugin; stop ends the plugin, whose state stays.
@@ -68,10 +70,11 @@ func newFixture(t *testing.T, server string, options ...func(*fixture)) *fixture
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	f := &fixture{t: t, hw: simnode.Start(t, server), kube: fake.NewClientset(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName, UID: "node-uid"}}), dir: dir}
+	f := &fixture{t: t, kube: fake.NewClientset(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName, UID: "node-uid"}}), dir: dir}
 	for _, option := range options {
 		option(f)
 	}
+	f.hw = simnode.Start(t, server, simnode.WithFlags(f.flags...))
 	f.nameGenerated()
 	for _, d := range []string{f.path("plugin"), f.path("registry"), f.path("cdi")} {
 		if err := os.MkdirAll(d, 0o750); err != nil {
