@@ -31,9 +31,9 @@ func TestAnyArguments(t *testing.T) {
 					for range f.parameters - 1 {
 						arguments = append(arguments, a)
 					}
-					invoke(t, e, everyNode, function, arguments[:f.parameters]...)
+					_, _ = invoke(t, e, everyNode, function, arguments[:f.parameters]...)
 					arguments[0] = a
-					invoke(t, e, everyNode, function, arguments[:f.parameters]...)
+					_, _ = invoke(t, e, everyNode, function, arguments[:f.parameters]...)
 				}
 			})
 		}
