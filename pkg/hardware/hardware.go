@@ -18,6 +18,8 @@ type Node struct {
 	CUDADriverVersion int `json:"cudaDriverVersion,omitempty"`
 	// GPUs are in ascending order of their PCI address.
 	GPUs []GPU `json:"gpus"`
+	// NICs are in ascending order of their PCI address.
+	NICs []NIC `json:"nics,omitempty"`
 }
 
 // Sort brings the GPUs into the order that the model promises.
@@ -47,6 +49,9 @@ type GPU struct {
 	PCIeRoot string `json:"pcieRoot,omitempty"`
 	// NUMANode is nil when unknown: the kernel reports -1 on many machines.
 	NUMANode *int `json:"numaNode,omitempty"`
+	// Bridges are the PCI bridges between the root complex and the GPU, the root port
+	// first; empty when unknown.
+	Bridges []PCIAddress `json:"bridges,omitempty"`
 	// MIG is nil on a GPU that cannot be partitioned.
 	MIG *MIG `json:"mig,omitempty"`
 }

@@ -52,9 +52,10 @@ func build(t testing.TB) (program, libraries string) {
 	return program, libraries
 }
 
-// buildProgram builds it like the test, with or without the race detector.
+// buildProgram builds it like the test, with or without the race detector. Each
+// checkout has its own, so that tests of two do not run each other's.
 func buildProgram(module, cache string) (string, error) {
-	program := filepath.Join(cache, "cleave-simhw")
+	program := filepath.Join(cache, fmt.Sprintf("cleave-simhw-%.8x", sha256.Sum256([]byte(module))))
 	args := []string{"build"}
 	if raceEnabled {
 		program += "-race"
