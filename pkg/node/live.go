@@ -36,11 +36,15 @@ func (l *liveSlices) init(driver string, kube kubernetes.Interface) { l.driver, 
 const digestAnnotation = "cleave.dev/digest"
 
 // needed is what is kept of a slice. The copy is the informer's own; what the
-// library needs, it caches itself.
+// library needs, it caches itself. An informer may ask for the same object again,
+// whose content is gone then.
 func (l *liveSlices) needed(obj any) (any, error) {
 	s, ok := obj.(*resourceapi.ResourceSlice)
 	if !ok {
 		return obj, nil
+	}
+	if s.Annotations[digestAnnotation] != "" {
+		return s, nil
 	}
 	out := &resourceapi.ResourceSlice{
 		ObjectMeta: metav1.ObjectMeta{Name: s.Name, ResourceVersion: s.ResourceVersion, UID: s.UID},
