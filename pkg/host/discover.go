@@ -77,14 +77,28 @@ func (h *Host) nics(ctx context.Context) ([]hardware.NIC, []error, error) {
 	if exclusive {
 		return nil, []error{errExclusiveRDMA}, nil
 	}
+	filter := h.NICFilter
+	if filter == nil {
+		filter = withoutUplinks
+	}
 	var offered []hardware.NIC
 	for _, n := range found {
-		switch {
-		case h.NICFilter == nil && n.Uplink:
-			reasons = append(reasons, fmt.Errorf("leave out NIC %s (interface %q): it carries the host's default route", n, n.Interface))
-		case h.NICFilter == nil || h.NICFilter(n):
+		ok, err := filter(ctx, n)
+		if err != nil {
+			reasons = append(reasons, fmt.Errorf("leave out NIC %s: %w", n, err))
+		}
+		if ok && err == nil {
 			offered = append(offered, n)
 		}
 	}
 	return offered, reasons, nil
+}
+
+// withoutUplinks is the filter of a host without one. A pod that has the node's own
+// way to the network can cut the node off.
+func withoutUplinks(_ context.Context, n hardware.NIC) (bool, error) {
+	if n.Uplink {
+		return false, fmt.Errorf("it carries the host's default route (interface %q)", n.Interface)
+	}
+	return true, nil
 }

@@ -79,23 +79,25 @@ func TestDiscoverNICs(t *testing.T) {
 	broken := errors.New("leave out NIC 0000:0b:00.0")
 	tests := map[string]struct {
 		kernel  kernel
-		filter  func(hardware.NIC) bool
+		filter  func(context.Context, hardware.NIC) (bool, error)
 		want    []hardware.PCIAddress
 		reasons []string
 	}{
 		"none": {},
 		"in order, without the uplink (RDMA-06)": {kernel: kernel{nics: nics}, want: []hardware.PCIAddress{"0000:0a:00.0", "0000:5e:00.0"},
-			reasons: []string{`leave out NIC 0000:18:00.0 (interface "eth0"): it carries the host's default route`}},
+			reasons: []string{`leave out NIC 0000:18:00.0: it carries the host's default route (interface "eth0")`}},
 		"one is broken": {kernel: kernel{nics: nics[:1], reasons: []error{broken}}, want: []hardware.PCIAddress{"0000:5e:00.0"},
 			reasons: []string{"0000:0b:00.0"}},
-		"a filter decides alone (RDMA-06)": {kernel: kernel{nics: nics}, filter: func(n hardware.NIC) bool { return n.PCI != "0000:5e:00.0" },
+		"a filter decides alone (RDMA-06)": {kernel: kernel{nics: nics}, filter: func(_ context.Context, n hardware.NIC) (bool, error) { return n.PCI != "0000:5e:00.0", nil },
 			want: []hardware.PCIAddress{"0000:0a:00.0", "0000:18:00.0"}},
-		"a filter that takes none": {kernel: kernel{nics: nics}, filter: func(hardware.NIC) bool { return false }},
-		"unreadable as a whole":    {kernel: kernel{nicsErr: errors.New("no sysfs")}, reasons: []string{"discover NICs: no sysfs"}},
-		"exclusive":                {kernel: kernel{nics: nics, reasons: []error{broken}, exclusive: true}, reasons: []string{"exclusive mode"}},
-		"exclusive, all broken":    {kernel: kernel{reasons: []error{broken}, exclusive: true}, reasons: []string{"exclusive mode"}},
-		"exclusive without NICs":   {kernel: kernel{exclusive: true}},
-		"mode unreadable":          {kernel: kernel{nics: nics, exclusiveErr: errors.New("odd mode")}, reasons: []string{"discover NICs: odd mode"}},
+		"a filter that takes none": {kernel: kernel{nics: nics}, filter: func(context.Context, hardware.NIC) (bool, error) { return false, nil }},
+		"a filter that fails": {kernel: kernel{nics: nics[:1]}, filter: func(context.Context, hardware.NIC) (bool, error) { return true, errors.New("no such key: rail") },
+			reasons: []string{"leave out NIC 0000:5e:00.0: no such key: rail"}},
+		"unreadable as a whole":  {kernel: kernel{nicsErr: errors.New("no sysfs")}, reasons: []string{"discover NICs: no sysfs"}},
+		"exclusive":              {kernel: kernel{nics: nics, reasons: []error{broken}, exclusive: true}, reasons: []string{"exclusive mode"}},
+		"exclusive, all broken":  {kernel: kernel{reasons: []error{broken}, exclusive: true}, reasons: []string{"exclusive mode"}},
+		"exclusive without NICs": {kernel: kernel{exclusive: true}},
+		"mode unreadable":        {kernel: kernel{nics: nics, exclusiveErr: errors.New("odd mode")}, reasons: []string{"discover NICs: odd mode"}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
