@@ -19,10 +19,6 @@ func (g GPU) PartitionName(p mig.Profile, pl mig.Placement) string {
 	return fmt.Sprintf("%s-mig-%s-%d", g.DeviceName(), mig.LabelName(p.Name), pl.Start)
 }
 
-// PairName is the name of the GPU together with a NIC,
-// "gpu-0000-1b-00-0-nic-0000-18-00-0".
-func (g GPU) PairName(n NIC) string { return g.DeviceName() + "-" + n.DeviceName() }
-
 // Device is what a published name stands for: a GPU, a slice of it, a NIC, or a GPU
 // and a NIC together.
 type Device struct {

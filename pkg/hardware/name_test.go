@@ -171,7 +171,7 @@ func nameOf(t *testing.T, d Device) (string, []PCIAddress) {
 	case d.GPU.PCI == "":
 		return d.NIC.DeviceName(), []PCIAddress{d.NIC.PCI}
 	case d.NIC != nil:
-		return d.GPU.PairName(*d.NIC), []PCIAddress{d.GPU.PCI, d.NIC.PCI}
+		return PairName(d.GPU, *d.NIC), []PCIAddress{d.GPU.PCI, d.NIC.PCI}
 	case d.Partition != nil:
 		if !d.Partition.Profile.Has(d.Partition.Placement) {
 			t.Errorf("%+v is no placement of its profile", d.Partition.Placement)

@@ -149,6 +149,7 @@ func TestNICsUnknown(t *testing.T) {
 		"no GUID":              {remove: rdma + "/node_guid", change: func(n *hardware.NIC) { n.RDMA[0].NodeGUID = "" }},
 		"GUID not set":         {files: map[string]string{rdma + "/node_guid": "0000:0000:0000:0000"}, change: func(n *hardware.NIC) { n.RDMA[0].NodeGUID = "" }},
 		"no GID":               {remove: rdma + "/ports/1/gids", change: func(n *hardware.NIC) { n.RDMA[0].Ports[0].GUID = "" }},
+		"GID not set":          {files: map[string]string{rdma + "/ports/1/gids/0": "0000:0000:0000:0000:0000:0000:0000:0000"}, change: func(n *hardware.NIC) { n.RDMA[0].Ports[0].GUID = "" }},
 		"odd GID":              {files: map[string]string{rdma + "/ports/1/gids/0": "fe80::1"}, change: func(n *hardware.NIC) { n.RDMA[0].Ports[0].GUID = "" }},
 		"no subnet manager":    {files: map[string]string{rdma + "/ports/1/sm_lid": "0x0"}, change: func(n *hardware.NIC) { n.RDMA[0].Ports[0].HasSubnetManager = false }},
 		"port down":            {files: map[string]string{rdma + "/ports/1/state": "1: DOWN", rdma + "/ports/1/phys_state": "3: Disabled"}, change: func(n *hardware.NIC) { n.RDMA[0].Ports[0].State, n.RDMA[0].Ports[0].PhysicalState = "DOWN", "Disabled" }},
@@ -164,7 +165,7 @@ func TestNICsUnknown(t *testing.T) {
 		"name of its own port": {files: map[string]string{f + "/net/ib0/phys_port_name": "p0"}, change: func(*hardware.NIC) {}},
 		"neither kind of a port": {files: map[string]string{rdma + "/ports/1/link_layer": "Unspecified"}, change: func(n *hardware.NIC) {
 			p := &n.RDMA[0].Ports[0]
-			p.LinkLayer, p.GUID, p.HasSubnetManager = "Unspecified", "", false
+			p.LinkLayer, p.HasSubnetManager = "Unspecified", false
 		}},
 	}
 	for name, tc := range tests {
@@ -253,7 +254,7 @@ func TestNICsVirtual(t *testing.T) {
 	if got[0].Parent != "" || got[1].Parent != "0000:0a:00.0" {
 		t.Errorf("parents %q and %q", got[0].Parent, got[1].Parent)
 	}
-	port := hardware.RDMAPort{Number: 1, LinkLayer: "Ethernet", State: "ACTIVE", PhysicalState: "LinkUp", BitsPerSecond: 100e9}
+	port := hardware.RDMAPort{Number: 1, LinkLayer: "Ethernet", State: "ACTIVE", PhysicalState: "LinkUp", BitsPerSecond: 100e9, GUID: "0e42:a1ff:fec6:cf53"}
 	if diff := cmp.Diff(port, got[1].RDMA[0].Ports[0]); diff != "" {
 		t.Errorf("Ethernet port (-want +got):\n%s", diff)
 	}

@@ -123,13 +123,11 @@ func (t Tree) port(dir string) (hardware.RDMAPort, error) {
 	if p.BitsPerSecond, err = bitsPerSecond(rate); err != nil {
 		return hardware.RDMAPort{}, err
 	}
-	if p.LinkLayer != hardware.LinkLayerInfiniBand {
-		return p, nil
-	}
-	// On Ethernet the first GID follows the network interface, and is none of the
-	// port's own.
 	if gid, err := t.read(path.Join(dir, "gids/0")); err == nil && len(gid) == len("0000:0000:0000:0000:0000:0000:0000:0000") {
 		p.GUID = guid(gid[len(gid)/2+1:])
+	}
+	if p.LinkLayer != hardware.LinkLayerInfiniBand {
+		return p, nil
 	}
 	manager, err := t.read(path.Join(dir, "sm_lid"))
 	if err != nil {
