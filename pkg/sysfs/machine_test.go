@@ -52,12 +52,38 @@ func (m *machine) remove(name string) {
 	must(m.t, os.RemoveAll(filepath.Join(m.root, name)))
 }
 
+// rest adds to a function and its RDMA device with one port what else the kernel
+// shows of them (Documentation/ABI, sysfs-bus-pci, sysfs-class-net and
+// sysfs-class-infiniband). It is nothing that a NIC is told by.
+func (m *machine) rest(function, rdma, netdev string) {
+	m.t.Helper()
+	m.link("bus/pci/drivers/mlx5_core", filepath.Join(function, "driver"))
+	m.write("bus/pci/drivers/mlx5_core", map[string]string{"uevent": ""})
+	m.write(function, map[string]string{
+		"class": "0x020700", "vendor": "0x15b3", "device": "0x1021", "subsystem_vendor": "0x15b3", "subsystem_device": "0x0041",
+		"revision": "0x00", "modalias": "pci:v000015B3d00001021sv000015B3sd00000041bc02sc07i00", "local_cpulist": "0-55",
+		"current_link_speed": "32.0 GT/s PCIe", "max_link_speed": "32.0 GT/s PCIe", "current_link_width": "16", "max_link_width": "16",
+		"sriov_totalvfs": "16", "sriov_numvfs": "0",
+	})
+	m.write(filepath.Join(function, "infiniband", rdma), map[string]string{
+		"sys_image_guid": "0c42:a103:00c6:cf52", "node_type": "1: CA", "node_desc": "host HCA-1", "hw_rev": "0", "hw_counters/lifespan": "12",
+	})
+	m.write(filepath.Join(function, "infiniband", rdma, "ports/1"), map[string]string{
+		"lid": "0x2", "lid_mask_count": "0", "sm_sl": "0", "cap_mask": "0xa751e848", "pkeys/0": "0xffff",
+		"gid_attrs/types/0": "IB/RoCE v1", "gid_attrs/ndevs/0": netdev, "gids/1": "0000:0000:0000:0000:0000:0000:0000:0000",
+		"counters/link_downed": "0", "counters/port_xmit_wait": "17", "hw_counters/out_of_sequence": "0",
+	})
+	m.write(filepath.Join(function, "net", netdev), map[string]string{
+		"address": "00:00:10:49:fe:80:00:00:00:00:00:00:0c:42:a1:03:00:c6:cf:53", "type": "32", "mtu": "2044", "operstate": "up", "speed": "400000",
+	})
+}
+
 // function makes the PCI function with the path below /sys/devices and returns its
 // directory.
 func (m *machine) function(path string) string {
 	m.t.Helper()
 	dir := filepath.Join("devices", path)
-	m.write(dir, map[string]string{"numa_node": "0", "class": "0x020700", "vendor": "0x15b3", "device": "0x1021"})
+	m.write(dir, map[string]string{"numa_node": "0"})
 	m.link(dir, filepath.Join("bus/pci/devices", filepath.Base(path)))
 	return dir
 }
@@ -67,8 +93,7 @@ func (m *machine) rdma(function, name string) string {
 	m.t.Helper()
 	dir := filepath.Join(function, "infiniband", name)
 	m.write(dir, map[string]string{
-		"node_guid": "0c42:a103:00c6:cf52", "sys_image_guid": "0c42:a103:00c6:cf52", "node_type": "1: CA", "node_desc": "host " + name,
-		"fw_ver": "28.39.3004", "hca_type": "MT4129", "board_id": "MT_0000000838", "hw_rev": "0",
+		"node_guid": "0c42:a103:00c6:cf52", "fw_ver": "28.39.3004", "hca_type": "MT4129", "board_id": "MT_0000000838",
 	})
 	m.port(dir, 1)
 	m.link(function, filepath.Join(dir, "device"))
@@ -82,8 +107,7 @@ func (m *machine) port(rdma string, number int) string {
 	dir := filepath.Join(rdma, "ports", fmt.Sprint(number))
 	m.write(dir, map[string]string{
 		"link_layer": "InfiniBand", "state": "4: ACTIVE", "phys_state": "5: LinkUp", "rate": "400 Gb/sec (4X NDR)",
-		"lid": "0x1", "sm_lid": "0x1", "lid_mask_count": "0", "sm_sl": "0", "cap_mask": "0xa751e848",
-		"gids/0": "fe80:0000:0000:0000:0c42:a103:00c6:cf53", "pkeys/0": "0xffff", "gid_attrs/types/0": "IB/RoCE v1",
+		"sm_lid": "0x1", "gids/0": "fe80:0000:0000:0000:0c42:a103:00c6:cf53",
 	})
 	return dir
 }
@@ -103,7 +127,6 @@ func (m *machine) node(function, name, rdma string, port, minor int) string {
 	files := map[string]string{"ibdev": rdma, "dev": fmt.Sprintf("231:%d", minor)}
 	if strings.HasPrefix(name, "uverbs") {
 		class = "infiniband_verbs"
-		files["abi_version"] = "1"
 	} else {
 		files["port"] = fmt.Sprint(port)
 	}
@@ -118,7 +141,7 @@ func (m *machine) node(function, name, rdma string, port, minor int) string {
 func (m *machine) netdev(function, name string) string {
 	m.t.Helper()
 	dir := filepath.Join(function, "net", name)
-	m.write(dir, map[string]string{"address": "0c:42:a1:c6:cf:52", "type": "1", "mtu": "1500", "operstate": "up", "speed": "100000", "dev_port": "0"})
+	m.write(dir, map[string]string{"dev_port": "0"})
 	m.link(function, filepath.Join(dir, "device"))
 	m.link(dir, filepath.Join("class/net", name))
 	return dir

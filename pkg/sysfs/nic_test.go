@@ -3,6 +3,7 @@ package sysfs_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -48,8 +49,11 @@ func TestNICs(t *testing.T) {
 	if diff := cmp.Diff(want, names(got)); diff != "" {
 		t.Errorf("NICs (-want +got):\n%s", diff)
 	}
+	for i, path := range []string{pathA, pathB, pathC} {
+		m.rest("devices/"+path, fmt.Sprintf("mlx5_%d", i), fmt.Sprintf("ib%d", i))
+	}
 	if diff := cmp.Diff(got, m.read()); diff != "" {
-		t.Errorf("two reads differ (-first +second):\n%s", diff)
+		t.Errorf("with all that the kernel shows (-before +after):\n%s", diff)
 	}
 	cm, err := sysfs.New(m.root).ConnectionManager()
 	if !errors.Is(err, hardware.ErrNotFound) {
