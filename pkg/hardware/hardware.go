@@ -22,9 +22,10 @@ type Node struct {
 	NICs []NIC `json:"nics,omitempty"`
 }
 
-// Sort brings the GPUs into the order that the model promises.
+// Sort brings the GPUs and NICs into the order that the model promises.
 func (n *Node) Sort() {
 	slices.SortFunc(n.GPUs, func(a, b GPU) int { return cmp.Compare(a.PCI, b.PCI) })
+	slices.SortFunc(n.NICs, func(a, b NIC) int { return cmp.Compare(a.PCI, b.PCI) })
 }
 
 // GPU is one physical GPU.

@@ -10,6 +10,9 @@ type NIC struct {
 	RDMA []RDMADevice `json:"rdma"`
 	// Interface is the network interface, for example "ens1np0"; empty without one.
 	Interface string `json:"interface,omitempty"`
+	// Uplink tells that the host's default route leads over the NIC, or over a virtual
+	// function of it.
+	Uplink bool `json:"uplink,omitempty"`
 	// Parent is the physical function of a virtual one, else empty.
 	Parent PCIAddress `json:"parent,omitempty"`
 	// PCIeRoot, NUMANode and Bridges are as those of a GPU.
@@ -42,7 +45,8 @@ type RDMADevice struct {
 type RDMAPort struct {
 	// Number counts from 1.
 	Number int `json:"number"`
-	// LinkLayer is LinkLayerInfiniBand or LinkLayerEthernet.
+	// LinkLayer is LinkLayerInfiniBand or LinkLayerEthernet; the kernel says
+	// "Unspecified" of some that are neither.
 	LinkLayer string `json:"linkLayer"`
 	// State is the logical state and PhysicalState the physical one, in the kernel's
 	// words: "ACTIVE", "INIT", "DOWN"; "LinkUp", "Polling", "Disabled".
@@ -50,7 +54,8 @@ type RDMAPort struct {
 	PhysicalState string `json:"physicalState"`
 	// BitsPerSecond is the rate of the link.
 	BitsPerSecond int64 `json:"bitsPerSecond"`
-	// GUID is the port's, the lower half of its first GID; empty when unknown.
+	// GUID is the port's, the lower half of its first GID; empty when unknown, as on
+	// Ethernet while the network interface is in another network namespace.
 	GUID string `json:"guid,omitempty"`
 	// HasSubnetManager tells whether a subnet manager has configured the port
 	// (InfiniBand only: sm_lid is not 0).
@@ -72,10 +77,14 @@ func (n NIC) String() string { return string(n.PCI) }
 // DeviceName is the NIC's name in a ResourceSlice, "nic-0000-5e-00-0".
 func (n NIC) DeviceName() string { return "nic-" + n.PCI.label() }
 
-// Bandwidth is the sum of the active ports' rates, in bit/s.
+// Bandwidth is the sum of the active ports' rates, in bit/s. The ports of a device
+// that only manages the subnet are those of the first one once more.
 func (n NIC) Bandwidth() int64 {
 	var sum int64
-	for _, d := range n.RDMA {
+	for i, d := range n.RDMA {
+		if i > 0 && d.Verbs.Path == "" {
+			continue
+		}
 		for _, p := range d.Ports {
 			if p.State == PortActive {
 				sum += p.BitsPerSecond

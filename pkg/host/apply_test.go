@@ -62,11 +62,6 @@ func (f *faulty) DestroyGPUInstance(ctx context.Context, gpu hardware.GPUID, gi 
 	return f.Driver.DestroyGPUInstance(ctx, gpu, gi)
 }
 
-type nowhere struct{}
-
-func (nowhere) PCIeRoot(hardware.PCIAddress) (string, error) { return "", nil }
-func (nowhere) NUMANode(hardware.PCIAddress) (*int, error)   { return nil, errors.New("unreadable") }
-
 // fixture is one simulated GPU that can do MIG.
 type fixture struct {
 	*host.Host
@@ -85,7 +80,7 @@ func newFixture(t *testing.T) *fixture {
 		t.Fatal(err)
 	}
 	f := &fixture{driver: &faulty{Driver: simhw.NewDriver(engine), fail: map[string]error{}, times: map[string]int{}}, gpu: server.Node().GPUs[0]}
-	f.Host = host.New(f.driver, nowhere{}, t.TempDir())
+	f.Host = host.New(f.driver, &kernel{}, t.TempDir())
 	return f
 }
 
@@ -287,16 +282,5 @@ func TestApplyStopsBetweenSteps(t *testing.T) {
 	results, err := f.Apply(ctx, f.slice(6), func(int, plan.Result) error { cancel(); return nil })
 	if !errors.Is(err, context.Canceled) || len(results) != 1 {
 		t.Errorf("got %v after %d steps, want canceled after one", err, len(results))
-	}
-}
-
-func TestDiscoverWithoutTopology(t *testing.T) {
-	f := newFixture(t)
-	node, skipped, err := f.Discover(t.Context())
-	if err != nil || len(skipped) > 0 || len(node.GPUs) != 2 {
-		t.Fatalf("got %+v, %v, %v", node, skipped, err)
-	}
-	if g := node.GPUs[0]; g.NUMANode != nil || g.PCIeRoot != "" {
-		t.Errorf("an unreadable NUMA node was published as %v, %q", g.NUMANode, g.PCIeRoot)
 	}
 }

@@ -6,23 +6,18 @@ package host
 import (
 	"context"
 	"errors"
-	"fmt"
-
-	"k8s.io/klog/v2"
 
 	"github.com/cleave-dra/cleave/pkg/hardware"
 	"github.com/cleave-dra/cleave/pkg/plan"
 )
 
-// Topology tells where a PCI function sits. Unknown is the zero value without an
-// error; an error means that the kernel's answer could not be read.
-type Topology interface {
-	PCIeRoot(addr hardware.PCIAddress) (string, error)
-	NUMANode(addr hardware.PCIAddress) (*int, error)
-}
-
 // Host is one node's hardware.
 type Host struct {
+	// NICFilter tells which NICs are offered; one on which it fails is not. Without a
+	// filter these are all but those that carry the host's default route; with one it
+	// alone decides. It is set, if at all, before the first Discover.
+	NICFilter func(context.Context, hardware.NIC) (bool, error)
+
 	driver   Driver
 	topology Topology
 	locks    *locks
@@ -34,31 +29,10 @@ func New(driver Driver, topology Topology, lockDir string) *Host {
 	return &Host{driver: driver, topology: topology, locks: newLocks(lockDir)}
 }
 
-// Discover reads the model. A GPU that cannot be read is left out with the
-// reason in the second result; the error is for the node as a whole.
-func (h *Host) Discover(ctx context.Context) (hardware.Node, []error, error) {
-	node, skipped, err := h.driver.Node(ctx)
-	if err != nil {
-		return hardware.Node{}, nil, fmt.Errorf("discover GPUs: %w", err)
-	}
-	logger := klog.FromContext(ctx)
-	for i := range node.GPUs {
-		g := &node.GPUs[i]
-		if g.PCIeRoot, err = h.topology.PCIeRoot(g.PCI); err != nil {
-			logger.V(2).Info("Published without its PCIe root", "gpu", g.PCI, "err", err)
-		}
-		if g.NUMANode, err = h.topology.NUMANode(g.PCI); err != nil {
-			logger.V(2).Info("Published without its NUMA node", "gpu", g.PCI, "err", err)
-		}
-	}
-	node.Sort()
-	return node, skipped, nil
-}
-
-// Lock takes the locks of GPUs in the order of their addresses and returns what
+// Lock takes the locks of GPUs and NICs in the order of their addresses and returns what
 // releases them. It waits for other claims and other processes as long as ctx lasts.
-func (h *Host) Lock(ctx context.Context, gpus []hardware.PCIAddress) (unlock func(), err error) {
-	return h.locks.take(ctx, gpus)
+func (h *Host) Lock(ctx context.Context, devices []hardware.PCIAddress) (unlock func(), err error) {
+	return h.locks.take(ctx, devices)
 }
 
 // Instances lists all GPU instances of a GPU, none if its MIG mode is off. The caller
@@ -67,13 +41,14 @@ func (h *Host) Instances(ctx context.Context, gpu hardware.GPUID) ([]hardware.In
 	return h.driver.Instances(ctx, gpu)
 }
 
-// State reads what is live on GPUs. The caller holds their locks.
+// State reads what is live on GPUs, and passes over devices that are none. The caller
+// holds their locks.
 func (h *Host) State(ctx context.Context, node hardware.Node, gpus []hardware.PCIAddress) (map[hardware.PCIAddress]plan.GPUState, error) {
 	out := map[hardware.PCIAddress]plan.GPUState{}
 	for _, addr := range gpus {
 		g, ok := node.GPU(addr)
 		if !ok {
-			continue // plan.New names the device
+			continue // a NIC, or gone: then plan.New names the device
 		}
 		state, err := h.state(ctx, g)
 		if err != nil {

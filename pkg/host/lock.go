@@ -12,32 +12,32 @@ import (
 	"github.com/cleave-dra/cleave/pkg/hardware"
 )
 
-// locks has one lock per GPU. Goroutines of one process wait at a channel,
+// locks has one lock per device, GPU or NIC. Goroutines of one process wait at a channel,
 // processes at a file lock, which the kernel releases when its holder dies.
 type locks struct {
-	dir string
-	mu  sync.Mutex
-	gpu map[hardware.PCIAddress]chan struct{}
+	dir  string
+	mu   sync.Mutex
+	held map[hardware.PCIAddress]chan struct{}
 }
 
 func newLocks(dir string) *locks {
-	return &locks{dir: dir, gpu: map[hardware.PCIAddress]chan struct{}{}}
+	return &locks{dir: dir, held: map[hardware.PCIAddress]chan struct{}{}}
 }
 
-// take locks GPUs in the order given, which is that of their addresses for every
+// take locks devices in the order given, which is that of their addresses for every
 // caller, so that no two can wait for each other.
-func (l *locks) take(ctx context.Context, gpus []hardware.PCIAddress) (func(), error) {
+func (l *locks) take(ctx context.Context, devices []hardware.PCIAddress) (func(), error) {
 	var release []func()
 	unlock := func() {
 		for i := len(release) - 1; i >= 0; i-- {
 			release[i]()
 		}
 	}
-	for _, addr := range gpus {
+	for _, addr := range devices {
 		r, err := l.one(ctx, addr)
 		if err != nil {
 			unlock()
-			return nil, fmt.Errorf("lock GPU %s: %w", addr, err)
+			return nil, fmt.Errorf("lock %s: %w", addr, err)
 		}
 		release = append(release, r)
 	}
@@ -46,17 +46,17 @@ func (l *locks) take(ctx context.Context, gpus []hardware.PCIAddress) (func(), e
 
 func (l *locks) one(ctx context.Context, addr hardware.PCIAddress) (func(), error) {
 	l.mu.Lock()
-	ch, ok := l.gpu[addr]
+	ch, ok := l.held[addr]
 	if !ok {
 		ch = make(chan struct{}, 1)
-		l.gpu[addr] = ch
+		l.held[addr] = ch
 	}
 	l.mu.Unlock()
 
 	select {
 	case ch <- struct{}{}:
 	case <-ctx.Done():
-		return nil, fmt.Errorf("another claim on this GPU is still being worked on: %w", context.Cause(ctx))
+		return nil, fmt.Errorf("another claim on this device is still being worked on: %w", context.Cause(ctx))
 	}
 	file, err := l.file(ctx, addr)
 	if err != nil {
@@ -66,7 +66,7 @@ func (l *locks) one(ctx context.Context, addr hardware.PCIAddress) (func(), erro
 	return func() { _ = file.Close(); <-ch }, nil
 }
 
-// file takes the GPU's lock file. flock(2) knows no deadline, so it waits in a
+// file takes the device's lock file. flock(2) knows no deadline, so it waits in a
 // goroutine of its own, which lets the lock go again if nobody waits any more.
 func (l *locks) file(ctx context.Context, addr hardware.PCIAddress) (*os.File, error) {
 	if err := os.MkdirAll(l.dir, 0o700); err != nil {

@@ -63,6 +63,32 @@ func TestPCIeRoot(t *testing.T) {
 	}
 }
 
+func TestBridges(t *testing.T) {
+	tests := map[string]struct {
+		target  string
+		want    []hardware.PCIAddress
+		wantErr bool
+	}{
+		"directly below the root": {target: "../../../devices/pci0000:3a/0000:3b:00.0"},
+		"below a root port":       {target: "../../../devices/pci0000:3a/0000:3a:01.0/0000:3b:00.0", want: []hardware.PCIAddress{"0000:3a:01.0"}},
+		"behind a switch": {target: "../../../devices/pci0000:3a/0000:3a:01.0/0000:3c:00.0/0000:3d:00.0/0000:3b:00.0",
+			want: []hardware.PCIAddress{"0000:3a:01.0", "0000:3c:00.0", "0000:3d:00.0"}},
+		"behind a volume management device": {target: "../../../devices/pci0000:3a/0000:3a:05.5/pci10001:00/10001:00:02.0/0000:3b:00.0",
+			want: []hardware.PCIAddress{"0000:3a:05.5", "10001:00:02.0"}},
+		"SYSF-02 under a virtual bus": {target: "../../../devices/LNXSYSTM:00/VMBUS:01/0000:3b:00.0"},
+		"SYSF-02 link into nowhere":   {target: "../0000:3b:00.0", wantErr: true},
+		"SYSF-02 no such device":      {wantErr: true},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			got, err := tree(t, tc.target, nil).Bridges(addr)
+			if diff := cmp.Diff(tc.want, got); diff != "" || (err != nil) != tc.wantErr {
+				t.Errorf("Bridges: %v, want error %t (-want +got):\n%s", err, tc.wantErr, diff)
+			}
+		})
+	}
+}
+
 func TestNUMANode(t *testing.T) {
 	text := func(s string) *string { return &s }
 	number := func(n int) *int { return &n }
