@@ -23,6 +23,8 @@ type Device struct {
 	GPU GPU
 	// Partition is nil for the whole GPU.
 	Partition *Partition
+	// NIC is set for a NIC, where GPU is empty, and for a GPU and a NIC as a pair.
+	NIC *NIC
 }
 
 // Partition is a MIG slice, which may not exist yet.
@@ -64,6 +66,9 @@ func (n Node) GPU(addr PCIAddress) (GPU, bool) {
 // Device finds what a published name stands for. It fails for a name that is
 // malformed or that this node does not have (any more).
 func (n Node) Device(name string) (Device, error) {
+	if strings.Contains(name, "nic-") {
+		return n.stubDevice(name)
+	}
 	addr, err := AddressOf(name)
 	if err != nil {
 		return Device{}, err
