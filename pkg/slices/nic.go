@@ -51,13 +51,21 @@ const (
 
 func nicCounters() map[string]int64 { return map[string]int64{counterNIC: 1} }
 
-// nicDevices are the NICs in the order of their addresses.
+// nicDevices are the NICs that are nearest to some GPU, then the others, each from the
+// last one backwards. That is the order of whole GPUs, so that a claim for both, without
+// any constraint, often gets what belongs together.
 func (b *builder) nicDevices() []resourceapi.Device {
-	var out []resourceapi.Device
-	for _, n := range b.nics {
-		out = b.add(out, b.nic(n))
+	var near, far []resourceapi.Device
+	for _, n := range stdslices.Backward(b.nics) {
+		if stdslices.ContainsFunc(b.gpus, func(g gpu) bool {
+			return stdslices.ContainsFunc(g.near, func(m hardware.NIC) bool { return m.PCI == n.PCI })
+		}) {
+			near = b.add(near, b.nic(n))
+		} else {
+			far = b.add(far, b.nic(n))
+		}
 	}
-	return out
+	return append(near, far...)
 }
 
 // nic is the device that stands for one NIC.

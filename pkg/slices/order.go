@@ -25,7 +25,7 @@ import (
 //     broken into; on each GPU the start that spoils the fewest others first
 //     (mig.Starts). The other way round, start by start across all GPUs, would
 //     break into every GPU at once.
-//   - NICs last, where they are in this pool.
+//   - NICs last, where they are in this pool; see nicDevices.
 func (b *builder) devices() [][]resourceapi.Device {
 	groups := make([][]resourceapi.Device, 2+mig.Groups+1)
 	for _, g := range b.wholes() {
