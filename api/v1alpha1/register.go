@@ -15,6 +15,8 @@ const (
 	GPUConfigKind = "GPUConfig"
 	// MIGConfigKind is the kind of MIGConfig.
 	MIGConfigKind = "MIGConfig"
+	// RDMAConfigKind is the kind of RDMAConfig.
+	RDMAConfigKind = "RDMAConfig"
 )
 
 // GroupVersion returns cleave.dev/v1alpha1.
@@ -24,7 +26,7 @@ func GroupVersion() schema.GroupVersion {
 
 // AddToScheme registers the kinds of this package.
 func AddToScheme(scheme *runtime.Scheme) error {
-	scheme.AddKnownTypes(GroupVersion(), &GPUConfig{}, &MIGConfig{})
+	scheme.AddKnownTypes(GroupVersion(), &GPUConfig{}, &MIGConfig{}, &RDMAConfig{})
 	metav1.AddToGroupVersion(scheme, GroupVersion())
 	return nil
 }

@@ -70,6 +70,11 @@ func TestClassesSelect(t *testing.T) {
 		},
 		"a network card": {
 			device: cel.Device{Driver: "cleave.dev", Attributes: attributes{"type": text("nic")}},
+			want:   []string{"rdma.cleave.dev"},
+		},
+		"a GPU and a network card": {
+			device: cel.Device{Driver: "cleave.dev", Attributes: attributes{"type": text("gpu-nic")}},
+			want:   []string{"gpu-nic.cleave.dev"},
 		},
 		"another driver's GPU with the same attributes": {
 			device: cel.Device{Driver: "gpu.nvidia.com", Attributes: slice("1g.10gb")},

@@ -82,11 +82,15 @@ func TestRoots(t *testing.T) {
 		want roots
 	}{
 		"driver of the distribution": {
+			want: roots{Driver: "/usr", HostDriver: "/", Dev: "/dev", Proc: "/proc", Sys: "/sys"},
+		},
+		"without NICs": {
+			args: []string{"--set", "nics.enabled=false"},
 			want: roots{Driver: "/usr", HostDriver: "/", Dev: "/dev"},
 		},
 		"driver of the operator": {
 			args: []string{"--set", "driverRoot=/run/nvidia/driver,devRoot=/"},
-			want: roots{Driver: "/run/nvidia/driver/usr", HostDriver: "/run/nvidia/driver", Dev: "/dev"},
+			want: roots{Driver: "/run/nvidia/driver/usr", HostDriver: "/run/nvidia/driver", Dev: "/dev", Proc: "/proc", Sys: "/sys"},
 		},
 		"all elsewhere": {
 			args: []string{"--set", "driverRoot=/a,devRoot=/b,procRoot=/c,sysRoot=/d/sys"},
@@ -110,6 +114,39 @@ func TestRoots(t *testing.T) {
 			}
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("roots (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestNICFlags(t *testing.T) {
+	tests := map[string]struct {
+		args []string
+		want []string // of the arguments that are about NICs
+		dev  string   // what lies under /dev/infiniband
+	}{
+		"default":   {want: []string{"--nics=true", "--nic-sharing=none", "--topology-pairs=false"}, dev: "/dev/infiniband"},
+		"none":      {args: combinations["no NICs"], want: []string{"--nics=false", "--nic-sharing=none", "--topology-pairs=false"}},
+		"simulated": {args: combinations["kind"], want: []string{"--nics=true", "--nic-sharing=none", "--topology-pairs=false"}},
+		"shared": {args: combinations["shared NICs"], dev: "/dev/infiniband", want: []string{"--nics=true", "--nic-sharing=bandwidth",
+			`--nic-filter=device.attributes["cleave.dev"].linkLayer == "InfiniBand"`, "--topology-pairs=false"}},
+		"pairs": {args: combinations["pairs"], dev: "/dev/infiniband", want: []string{"--nics=true", "--nic-sharing=none", "--topology-pairs=true",
+			"--rail=0000:18:00.0=0", "--rail=0000:5d:00.0=1"}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			ds := nodePlugin(t, tc.args...)
+			var got []string
+			for _, arg := range ds.Spec.Template.Spec.Containers[0].Args {
+				if strings.HasPrefix(arg, "--nic") || strings.HasPrefix(arg, "--topology") || strings.HasPrefix(arg, "--rail") {
+					got = append(got, arg)
+				}
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("arguments (-want +got):\n%s", diff)
+			}
+			if dev := hostPath(ds, "/dev/infiniband"); dev != tc.dev {
+				t.Errorf("/dev/infiniband is the host's %q, want %q", dev, tc.dev)
 			}
 		})
 	}

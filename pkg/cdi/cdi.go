@@ -36,6 +36,9 @@ type Config struct {
 	HookPath string
 	// LdconfigPath is ldconfig on the host; the hook's own default if empty.
 	LdconfigPath string
+	// FilesDir is for the files that devices bring along, under the same path here and
+	// on the host. Without it devices cannot bring any.
+	FilesDir string
 	// DriverVersion reports the version of the driver that is running. If nil it
 	// is read off the names of the driver's libraries.
 	DriverVersion func(context.Context) (string, error)
@@ -47,6 +50,21 @@ type Device struct {
 	Result int
 	// Nodes are its device nodes.
 	Nodes []hardware.DeviceNode
+	// NoDriver marks a device that needs nothing of the NVIDIA driver, a NIC. The driver
+	// is left out if all of the claim's devices are such.
+	NoDriver bool
+	// Env is set in containers that get the device, as "NAME=value".
+	Env []string
+	// Files are mounted read-only into containers that get the device. Devices of a
+	// claim that name the same path mean the same file.
+	Files []File
+}
+
+// File is a file that only the claim's containers see.
+type File struct {
+	// Path is an absolute one in the container.
+	Path    string
+	Content []byte
 }
 
 // Writer writes and removes spec files. It may be used concurrently for
@@ -78,29 +96,48 @@ func New(cfg Config) *Writer {
 func (w *Writer) Write(ctx context.Context, claimUID string, devices []Device) ([]string, error) {
 	names := make([]string, len(devices))
 	spec := &specs.Spec{Kind: w.kind()}
+	needsDriver := false
 	for i, d := range devices {
 		if len(d.Nodes) == 0 {
 			continue
 		}
-		device := specs.Device{Name: fmt.Sprintf("%s-%d", claimUID, d.Result)}
-		for _, n := range d.Nodes {
-			device.ContainerEdits.DeviceNodes = append(device.ContainerEdits.DeviceNodes, node(n.Path, n.Major, n.Minor))
-		}
+		needsDriver = needsDriver || !d.NoDriver
+		device := specs.Device{Name: fmt.Sprintf("%s-%d", claimUID, d.Result), ContainerEdits: w.edits(claimUID, d)}
 		spec.Devices = append(spec.Devices, device)
 		names[i] = w.kind() + "=" + device.Name
 	}
 	if len(spec.Devices) == 0 {
 		return names, w.Remove(claimUID)
 	}
-	driver, err := w.driverEdits(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("describe the NVIDIA driver for claim %s: %w", claimUID, err)
+	if needsDriver {
+		driver, err := w.driverEdits(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("describe the NVIDIA driver for claim %s: %w", claimUID, err)
+		}
+		spec.ContainerEdits = driver
 	}
-	spec.ContainerEdits = driver
+	if err := w.saveFiles(claimUID, devices); err != nil {
+		return nil, fmt.Errorf("write files of claim %s: %w", claimUID, err)
+	}
 	if err := w.save(claimUID, spec); err != nil {
 		return nil, fmt.Errorf("write CDI spec of claim %s: %w", claimUID, err)
 	}
 	return names, nil
+}
+
+// edits are those of one device.
+func (w *Writer) edits(claimUID string, d Device) specs.ContainerEdits {
+	edits := specs.ContainerEdits{Env: d.Env}
+	for _, n := range d.Nodes {
+		edits.DeviceNodes = append(edits.DeviceNodes, node(n.Path, n.Major, n.Minor))
+	}
+	for _, f := range d.Files {
+		edits.Mounts = append(edits.Mounts, &specs.Mount{
+			HostPath: w.filePath(claimUID, f.Path), ContainerPath: f.Path,
+			Options: []string{"ro", "nosuid", "nodev", "rbind", "rprivate"},
+		})
+	}
+	return edits
 }
 
 func (w *Writer) kind() string { return w.cfg.Vendor + "/claim" }

@@ -39,7 +39,7 @@ func writer(t *testing.T) (w *cdi.Writer, root, dir string) {
 	root = driverRoot(t)
 	dir = filepath.Join(t.TempDir(), "run", "cdi")
 	return cdi.New(cdi.Config{
-		Dir: dir, DriverRoot: root, HostDriverRoot: "/run/nvidia/driver",
+		Dir: dir, FilesDir: filepath.Join(filepath.Dir(dir), "files"), DriverRoot: root, HostDriverRoot: "/run/nvidia/driver",
 		HookPath: "/var/lib/kubelet/plugins/cleave.dev/nvidia-cdi-hook",
 	}), root, dir
 }

@@ -75,17 +75,20 @@ func (w *Writer) Remove(claimUID string) error {
 			return fmt.Errorf("remove CDI spec of claim %s: %w", claimUID, err)
 		}
 	}
-	return nil
+	return w.removeFiles(claimUID)
 }
 
 // List is the UIDs of all claims that have a file, also an unfinished one, in
 // ascending order. Without a directory there are none.
 func (w *Writer) List() ([]string, error) {
+	out, err := w.listFiles()
+	if err != nil {
+		return nil, err
+	}
 	entries, err := os.ReadDir(w.cfg.Dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("list CDI specs: %w", err)
 	}
-	var out []string
 	for _, e := range entries {
 		name, ours := strings.CutPrefix(e.Name(), w.prefix())
 		uid := strings.TrimSuffix(strings.TrimSuffix(name, ".tmp"), specSuffix)

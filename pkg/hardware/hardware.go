@@ -53,6 +53,10 @@ type GPU struct {
 	// Bridges are the PCI bridges between the root complex and the GPU, the root port
 	// first; empty when unknown.
 	Bridges []PCIAddress `json:"bridges,omitempty"`
+	// NVLinkDomain names the GPUs that reach each other through NVLink switches, over
+	// several nodes where the fabric spans them: "<cluster UUID>.<clique>" as NVML's
+	// nvmlGpuFabricInfo_t has them; empty where there is no such fabric.
+	NVLinkDomain string `json:"nvlinkDomain,omitempty"`
 	// MIG is nil on a GPU that cannot be partitioned.
 	MIG *MIG `json:"mig,omitempty"`
 }

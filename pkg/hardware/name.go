@@ -26,7 +26,7 @@ type Device struct {
 	GPU GPU
 	// Partition is nil for the whole GPU.
 	Partition *Partition
-	// NIC is nil for a GPU and a slice of it.
+	// NIC is set for a NIC, where GPU is empty, and for a GPU and a NIC as a pair.
 	NIC *NIC
 }
 

@@ -17,23 +17,25 @@ import (
 // status.allocation.devices.results. A device without configuration is left out.
 // The objects may be shared between devices and are not to be changed.
 type Configs struct {
-	// GPU is for whole GPUs, MIG for MIG slices.
-	GPU map[int]*v1alpha1.GPUConfig
-	MIG map[int]*v1alpha1.MIGConfig
+	// GPU is for whole GPUs, MIG for MIG slices, RDMA for NICs. A pair of a GPU and a
+	// NIC can have both GPU and RDMA.
+	GPU  map[int]*v1alpha1.GPUConfig
+	MIG  map[int]*v1alpha1.MIGConfig
+	RDMA map[int]*v1alpha1.RDMAConfig
 }
 
 // ForClaim finds the configuration of every device that an allocated claim was
 // given of the driver. The error has every problem with its field path; the
 // configuration of other drivers is not looked at.
 //
-// Of the configurations that cover a device the last one counts, as a whole; those
-// of the claim come after those of a DeviceClass. One for a request covers its
-// subrequests, and one for no request in particular all of them. In each it
-// applies to the devices of its type only: GPUConfig to whole GPUs, MIGConfig to
-// MIG slices. One in the claim is refused if it names a request that was given
-// only devices of the other type, or covers a device with admin access. From a
-// DeviceClass, which the claim's author has not written, it is passed over in
-// both cases.
+// Of the configurations of a kind that cover a device the last one counts, as a
+// whole; those of the claim come after those of a DeviceClass. One for a request
+// covers its subrequests, and one for no request in particular all of them. In each
+// it applies to the devices of its type only: GPUConfig to whole GPUs, MIGConfig to
+// MIG slices, RDMAConfig to NICs; a pair of a GPU and a NIC is both. One in the claim
+// is refused if it names a request that was given only devices of another type, or
+// if it would change a device with admin access. From a DeviceClass, which the
+// claim's author has not written, it is passed over in both cases.
 func ForClaim(claim *resourceapi.ResourceClaim, driverName string) (Configs, error) {
 	if claim.Status.Allocation == nil {
 		return Configs{}, fmt.Errorf("read the configuration of claim %s/%s: it is not allocated", claim.Namespace, claim.Name)
@@ -59,6 +61,7 @@ type selection struct {
 type entry struct {
 	resourceapi.DeviceAllocationConfiguration
 	object runtime.Object
+	kind   kind
 	path   *field.Path
 }
 
@@ -84,6 +87,7 @@ func (s selection) decode() ([]entry, field.ErrorList) {
 			continue
 		}
 		e := entry{DeviceAllocationConfiguration: c, object: object, path: path}
+		e.kind = kinds()[object.GetObjectKind().GroupVersionKind()]
 		if e.fromClass() {
 			class = append(class, e)
 		} else {
@@ -95,10 +99,10 @@ func (s selection) decode() ([]entry, field.ErrorList) {
 
 // apply gives each device the last configuration that covers it.
 func (s selection) apply(entries []entry) Configs {
-	configs := Configs{GPU: map[int]*v1alpha1.GPUConfig{}, MIG: map[int]*v1alpha1.MIGConfig{}}
+	configs := Configs{GPU: map[int]*v1alpha1.GPUConfig{}, MIG: map[int]*v1alpha1.MIGConfig{}, RDMA: map[int]*v1alpha1.RDMAConfig{}}
 	for _, e := range entries {
 		for i, r := range s.devices.Results {
-			if !e.covers(r) || !s.appliesTo(e, r) || isAdmin(r) {
+			if !e.covers(r) || !s.appliesTo(e, r) || e.forbidden(r) {
 				continue
 			}
 			switch cfg := e.object.(type) {
@@ -106,6 +110,8 @@ func (s selection) apply(entries []entry) Configs {
 				configs.GPU[i] = cfg
 			case *v1alpha1.MIGConfig:
 				configs.MIG[i] = cfg
+			case *v1alpha1.RDMAConfig:
+				configs.RDMA[i] = cfg
 			}
 		}
 	}
@@ -117,10 +123,7 @@ func (s selection) validate(e entry) field.ErrorList {
 	if e.fromClass() {
 		return nil
 	}
-	kind, wants := v1alpha1.GPUConfigKind, "whole GPUs"
-	if _, ok := e.object.(*v1alpha1.MIGConfig); ok {
-		kind, wants = v1alpha1.MIGConfigKind, "MIG slices"
-	}
+	kind, wants := e.object.GetObjectKind().GroupVersionKind().Kind, e.kind.wants
 	var errs field.ErrorList
 	for k, request := range e.Requests {
 		if s.inVain(e, request) {
@@ -129,7 +132,7 @@ func (s selection) validate(e entry) field.ErrorList {
 		}
 	}
 	for _, r := range s.devices.Results {
-		if e.covers(r) && s.appliesTo(e, r) && isAdmin(r) {
+		if e.covers(r) && s.appliesTo(e, r) && e.forbidden(r) {
 			errs = append(errs, field.Forbidden(e.path.Child("opaque", "parameters"),
 				fmt.Sprintf("%s covers request %q, which has admin access and so must not change the device; name other requests in %s", kind, r.Request, e.path.Child("requests"))))
 			break
@@ -156,18 +159,38 @@ func (s selection) inVain(e entry, request string) bool {
 
 // appliesTo tells whether a device is of the type that the configuration is for.
 func (s selection) appliesTo(e entry, r resourceapi.DeviceRequestAllocationResult) bool {
-	if r.Driver != s.driver {
-		return false
-	}
-	addr, err := hardware.AddressOf(r.Device)
-	if err != nil {
-		return false
-	}
-	whole := hardware.GPU{PCI: addr}.DeviceName() == r.Device
-	_, forSlices := e.object.(*v1alpha1.MIGConfig)
-	return whole != forSlices
+	return r.Driver == s.driver && slices.Contains(e.kind.devices, typeOfDevice(r.Device))
 }
 
-func isAdmin(r resourceapi.DeviceRequestAllocationResult) bool {
-	return r.AdminAccess != nil && *r.AdminAccess
+// forbidden tells whether the configuration must not cover the device.
+func (e entry) forbidden(r resourceapi.DeviceRequestAllocationResult) bool {
+	return r.AdminAccess != nil && *r.AdminAccess && !e.kind.admin
+}
+
+// deviceType is what a device is to configuration.
+type deviceType int
+
+const (
+	unknown deviceType = iota
+	wholeGPU
+	migSlice
+	nic
+	pair
+)
+
+// typeOfDevice reads a device's type out of its name.
+func typeOfDevice(name string) deviceType {
+	addrs, err := hardware.AddressesOf(name)
+	switch {
+	case err != nil:
+		return unknown
+	case len(addrs) == 2:
+		return pair
+	case hardware.NIC{PCI: addrs[0]}.DeviceName() == name:
+		return nic
+	case hardware.GPU{PCI: addrs[0]}.DeviceName() == name:
+		return wholeGPU
+	default:
+		return migSlice
+	}
 }

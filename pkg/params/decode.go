@@ -23,6 +23,17 @@ import (
 
 // kind is one row of the table of what can be configured.
 type kind struct {
+	decoder
+	// devices are the types that it applies to, wants what people call them.
+	devices []deviceType
+	wants   string
+	// admin tells that it may cover a device with admin access, because it changes
+	// nothing of it.
+	admin bool
+}
+
+// decoder is how a kind is read.
+type decoder struct {
 	// object makes an empty one to decode into.
 	object func() runtime.Object
 	// validate checks what the types cannot say.
@@ -32,17 +43,21 @@ type kind struct {
 // kinds is the table.
 func kinds() map[schema.GroupVersionKind]kind {
 	return map[schema.GroupVersionKind]kind{
-		v1alpha1.GroupVersion().WithKind(v1alpha1.GPUConfigKind): row(validateGPUConfig),
-		v1alpha1.GroupVersion().WithKind(v1alpha1.MIGConfigKind): row(validateMIGConfig),
+		v1alpha1.GroupVersion().WithKind(v1alpha1.GPUConfigKind): {
+			decoder: decode(validateGPUConfig), devices: []deviceType{wholeGPU, pair}, wants: "whole GPUs"},
+		v1alpha1.GroupVersion().WithKind(v1alpha1.MIGConfigKind): {
+			decoder: decode(validateMIGConfig), devices: []deviceType{migSlice}, wants: "MIG slices"},
+		v1alpha1.GroupVersion().WithKind(v1alpha1.RDMAConfigKind): {
+			decoder: decode(validateRDMAConfig), devices: []deviceType{nic, pair}, wants: "NICs", admin: true},
 	}
 }
 
-// row makes a table row for the kind T from its validation.
-func row[T any, P interface {
+// decode makes the decoder of the kind T from its validation.
+func decode[T any, P interface {
 	*T
 	runtime.Object
-}](validate func(P, *field.Path) field.ErrorList) kind {
-	return kind{
+}](validate func(P, *field.Path) field.ErrorList) decoder {
+	return decoder{
 		object: func() runtime.Object { return P(new(T)) },
 		validate: func(obj runtime.Object, path *field.Path) field.ErrorList {
 			return validate(obj.(P), path)
@@ -79,6 +94,9 @@ func validateMIGConfig(c *v1alpha1.MIGConfig, path *field.Path) field.ErrorList 
 	}
 	return errs
 }
+
+// validateRDMAConfig: all that there is can be combined.
+func validateRDMAConfig(*v1alpha1.RDMAConfig, *field.Path) field.ErrorList { return nil }
 
 // Decode reads the JSON that a user wrote as opaque parameters at path. It is
 // strict: unknown, misspelt and duplicate fields are errors. The object is one of
@@ -122,7 +140,7 @@ func typeOf(raw []byte, path *field.Path) (metav1.TypeMeta, *field.Error) {
 	case meta.APIVersion == "":
 		return metav1.TypeMeta{}, field.Required(path.Child("apiVersion"), fmt.Sprintf("want %s", v1alpha1.GroupVersion()))
 	case meta.Kind == "":
-		return metav1.TypeMeta{}, field.Required(path.Child("kind"), fmt.Sprintf("%s or %s", v1alpha1.GPUConfigKind, v1alpha1.MIGConfigKind))
+		return metav1.TypeMeta{}, field.Required(path.Child("kind"), fmt.Sprintf("%s, %s or %s", v1alpha1.GPUConfigKind, v1alpha1.MIGConfigKind, v1alpha1.RDMAConfigKind))
 	}
 	return *meta, nil
 }

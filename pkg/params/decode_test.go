@@ -57,7 +57,7 @@ func TestDecode(t *testing.T) {
 			errs: []string{`p.computeMode: Invalid value: want a string, not object`}},
 
 		"wrong kind": {raw: `{"apiVersion":"cleave.dev/v1alpha1","kind":"GpuConfig"}`,
-			errs: []string{`p.kind: Unsupported value: "GpuConfig": supported values: "GPUConfig", "MIGConfig"`}},
+			errs: []string{`p.kind: Unsupported value: "GpuConfig": supported values: "GPUConfig", "MIGConfig", "RDMAConfig"`}},
 		"wrong version": {raw: `{"apiVersion":"cleave.dev/v1","kind":"GPUConfig"}`,
 			errs: []string{`p.apiVersion: Unsupported value: "cleave.dev/v1": supported values: "cleave.dev/v1alpha1"`}},
 		"wrong group": {raw: `{"apiVersion":"resource.nvidia.com/v1beta1","kind":"GpuConfig"}`,
@@ -66,7 +66,7 @@ func TestDecode(t *testing.T) {
 			errs: []string{`p.apiVersion: Unsupported value: "a/b/c": supported values: "cleave.dev/v1alpha1"`}},
 		"no version": {raw: `{"kind":"GPUConfig"}`, errs: []string{`p.apiVersion: Required value: want cleave.dev/v1alpha1`}},
 		"no kind": {raw: `{"apiVersion":"cleave.dev/v1alpha1"}`,
-			errs: []string{`p.kind: Required value: GPUConfig or MIGConfig`}},
+			errs: []string{`p.kind: Required value: GPUConfig, MIGConfig or RDMAConfig`}},
 		"kind is a number": {raw: `{"apiVersion":"cleave.dev/v1alpha1","kind":1}`,
 			errs: []string{`p.kind: Invalid value: want a string, not number`}},
 

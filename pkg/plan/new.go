@@ -32,11 +32,12 @@ type Input struct {
 	// their locks.
 	Node  hardware.Node
 	State map[hardware.PCIAddress]GPUState
-	// GPUConfig and MIGConfig are the configuration by result index; a missing one
-	// is empty.
-	GPUConfig map[int]*v1alpha1.GPUConfig
-	MIGConfig map[int]*v1alpha1.MIGConfig
-	// Held are the plans, begun or finished, of all other claims on these GPUs.
+	// GPUConfig, MIGConfig and RDMAConfig are the configuration by result index; a
+	// missing one is empty.
+	GPUConfig  map[int]*v1alpha1.GPUConfig
+	MIGConfig  map[int]*v1alpha1.MIGConfig
+	RDMAConfig map[int]*v1alpha1.RDMAConfig
+	// Held are the plans, begun or finished, of all other claims on these GPUs and NICs.
 	Held []Plan
 	// ServeExisting hands out MIG slices that no claim made as they are. Without
 	// it they are only in the way.
@@ -109,6 +110,9 @@ func (b *builder) add(index int, r resourceapi.DeviceRequestAllocationResult) er
 	if p := found.Partition; p != nil {
 		d.MIG = &Slice{Profile: p.Profile.Enum, ProfileID: p.Profile.ID, Name: p.Profile.Name, Placement: p.Placement}
 	}
+	if found.NIC != nil {
+		d.NIC = b.nic(index, r, found)
+	}
 	if d.Admin && d.MIG != nil {
 		return fmt.Errorf("device %s: admin access to a MIG slice is not possible, since it would have to be made: ask for the whole GPU with admin access", d.Name)
 	}
@@ -128,8 +132,22 @@ func (b *builder) add(index int, r resourceapi.DeviceRequestAllocationResult) er
 	return nil
 }
 
-// steps are what makes a device ready; its index will be the next one.
+// nic is what is held of a NIC. Only the scheduler knows that it is shared: each part
+// that it gives away has an ID.
+func (b *builder) nic(index int, r resourceapi.DeviceRequestAllocationResult, found hardware.Device) *NIC {
+	n := &NIC{PCI: found.NIC.PCI, Shared: r.ShareID != nil}
+	if cfg := b.in.RDMAConfig[index]; cfg != nil {
+		n.ISSM, n.NCCL = cfg.ISSM, cfg.NCCL
+	}
+	return n
+}
+
+// steps are what makes a device ready; its index will be the next one. A NIC is ready
+// as it is.
 func (b *builder) steps(d Device, found hardware.Device, result int) ([]Step, error) {
+	if d.GPU.PCI == "" {
+		return nil, nil
+	}
 	i := len(b.plan.Devices)
 	if d.MIG != nil && d.MIG.Existing != nil {
 		if cfg := b.in.MIGConfig[result]; cfg != nil && len(cfg.ComputeInstances) > 0 {
@@ -257,32 +275,28 @@ func (p Plan) Creates(gpu hardware.PCIAddress, inst hardware.Instance) bool {
 	})
 }
 
-// overlaps tells whether two devices cannot be had side by side.
+// overlaps tells whether two devices cannot be had side by side, because of their
+// GPU or of their NIC.
 func (d Device) overlaps(other Device) bool {
-	if d.GPU.PCI != other.GPU.PCI {
+	return d.overlapsGPU(other) || d.overlapsNIC(other)
+}
+
+func (d Device) overlapsGPU(other Device) bool {
+	if d.GPU.PCI == "" || d.GPU.PCI != other.GPU.PCI {
 		return false
 	}
 	return d.MIG == nil || other.MIG == nil || d.MIG.Placement.Overlaps(other.MIG.Placement)
+}
+
+func (d Device) overlapsNIC(other Device) bool {
+	if d.NIC == nil || other.NIC == nil || d.NIC.PCI != other.NIC.PCI {
+		return false
+	}
+	return !d.NIC.Shared || !other.NIC.Shared
 }
 
 // Matches tells whether the instance is of the slice's profile at its placement.
 // The ID that NVML gave it says nothing: it may be given again.
 func (s Slice) Matches(inst hardware.Instance) bool {
 	return s.ProfileID == inst.ProfileID && s.Placement == inst.Placement
-}
-
-// GPUsOf are the PCI addresses that a claim's results of this driver name,
-// ascending and without duplicates. Names that are not this driver's are an
-// error; whether the GPUs exist is not asked.
-func GPUsOf(claim *resourceapi.ResourceClaim, driverName string) ([]hardware.PCIAddress, error) {
-	var out []hardware.PCIAddress
-	for _, r := range Results(claim, driverName) {
-		addr, err := hardware.AddressOf(r.Device)
-		if err != nil {
-			return nil, fmt.Errorf("request %s: %w", r.Request, err)
-		}
-		out = append(out, addr)
-	}
-	slices.Sort(out)
-	return slices.Compact(out), nil
 }

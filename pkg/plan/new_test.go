@@ -27,6 +27,10 @@ const (
 	slice6 = "gpu-0000-3b-00-0-mig-1g-10gb-6"
 	half4  = "gpu-0000-3b-00-0-mig-3g-40gb-4"
 	half0  = "gpu-0000-3b-00-0-mig-3g-40gb-0"
+	nicA   = "nic-0000-38-00-0"
+	nicB   = "nic-0000-83-00-0"
+	pairA  = whole + "-" + nicA
+	pairB  = other + "-" + nicB
 )
 
 // testNode has one GPU that can do MIG and one that cannot.
@@ -38,7 +42,7 @@ func testNode() hardware.Node {
 	return hardware.Node{GPUs: []hardware.GPU{
 		{PCI: addr, UUID: "GPU-a", MIG: &hardware.MIG{Switchable: true, Profiles: []mig.Profile{oneG, threeG}}},
 		{PCI: "0000:86:00.0", UUID: "GPU-b"},
-	}}
+	}, NICs: []hardware.NIC{{PCI: "0000:38:00.0"}, {PCI: "0000:83:00.0"}}}
 }
 
 // claim is allocated the devices, one request each: "r0", "r1" ...
@@ -305,13 +309,13 @@ func TestUndo(t *testing.T) {
 	}
 }
 
-func TestGPUsOf(t *testing.T) {
-	got, err := plan.GPUsOf(claim("1", other, slice6, whole), driver)
+func TestAddressesOf(t *testing.T) {
+	got, err := plan.AddressesOf(claim("1", other, slice6, whole, pairA, nicB), driver)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]hardware.PCIAddress{addr, "0000:86:00.0"}, got); diff != "" {
-		t.Errorf("GPUs (-want +got):\n%s", diff)
+	if diff := cmp.Diff([]hardware.PCIAddress{"0000:38:00.0", addr, "0000:83:00.0", "0000:86:00.0"}, got); diff != "" {
+		t.Errorf("addresses (-want +got):\n%s", diff)
 	}
 }
 

@@ -3,8 +3,6 @@
 package plan
 
 import (
-	"slices"
-
 	"github.com/cleave-dra/cleave/pkg/hardware"
 	"github.com/cleave-dra/cleave/pkg/mig"
 )
@@ -23,7 +21,8 @@ type Plan struct {
 	Steps   []Step   `json:"steps,omitempty"`
 }
 
-// Device is one allocated device of the claim.
+// Device is one allocated device of the claim: a GPU, a MIG slice, a NIC, or a pair
+// of a GPU and a NIC, which has GPU and NIC and is held like both of them.
 type Device struct {
 	// Result is the index in the claim's status.allocation.devices.results; it
 	// is part of the CDI device's name.
@@ -31,14 +30,27 @@ type Device struct {
 	// Request is the request, or "request/subrequest", that was satisfied.
 	Request string `json:"request"`
 	// Pool and Name are the device's in its ResourceSlice.
-	Pool string         `json:"pool"`
-	Name string         `json:"name"`
-	GPU  hardware.GPUID `json:"gpu"`
+	Pool string `json:"pool"`
+	Name string `json:"name"`
+	// GPU is empty for a NIC.
+	GPU hardware.GPUID `json:"gpu,omitzero"`
 	// Admin marks admin access: it shares the device with whoever holds it and
 	// changes nothing.
 	Admin bool `json:"admin,omitempty"`
 	// MIG is set for a MIG slice.
 	MIG *Slice `json:"mig,omitempty"`
+	// NIC is set for a NIC and for a pair.
+	NIC *NIC `json:"nic,omitempty"`
+}
+
+// NIC is the NIC that a device stands for or contains. Nothing is changed of it.
+type NIC struct {
+	PCI hardware.PCIAddress `json:"pci"`
+	// Shared marks a part of the NIC's bandwidth; several claims can hold such parts.
+	Shared bool `json:"shared,omitempty"`
+	// ISSM adds the nodes of subnet management, NCCL what NCCL needs.
+	ISSM bool `json:"issm,omitempty"`
+	NCCL bool `json:"nccl,omitempty"`
 }
 
 // Slice is the MIG slice that a device stands for.
@@ -96,17 +108,6 @@ type Result struct {
 	ComputeInstance int `json:"computeInstance,omitempty"`
 	// UUID is the MIG device's, "MIG-...".
 	UUID string `json:"uuid,omitempty"`
-}
-
-// GPUs are the PCI addresses of all GPUs that the plan touches, ascending and
-// without duplicates: the order in which they are locked.
-func (p Plan) GPUs() []hardware.PCIAddress {
-	var out []hardware.PCIAddress
-	for _, d := range p.Devices {
-		out = append(out, d.GPU.PCI)
-	}
-	slices.Sort(out)
-	return slices.Compact(out)
 }
 
 // String names a claim for people and logs.

@@ -9,13 +9,15 @@ import (
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/dynamic-resource-allocation/deviceattribute"
+
+	"github.com/cleave-dra/cleave/pkg/hardware"
 )
 
 // The attributes of a device, unqualified, so in the domain of the driver's
 // name: device.attributes["<driver>"].type. Beside them stand Kubernetes' own
 // resource.kubernetes.io/pciBusID, pcieRoot and numaNode. None is volatile.
 const (
-	// AttributeType is TypeGPU or TypeMIG; every device has it.
+	// AttributeType is TypeGPU, TypeMIG, TypeNIC or TypePair; every device has it.
 	AttributeType resourceapi.QualifiedName = "type"
 	// AttributeUUID is a whole GPU's, "GPU-...".
 	AttributeUUID resourceapi.QualifiedName = "uuid"
@@ -30,12 +32,23 @@ const (
 	AttributeCUDAComputeCapability resourceapi.QualifiedName = "cudaComputeCapability"
 	AttributeDriverVersion         resourceapi.QualifiedName = "driverVersion"
 	AttributeCUDADriverVersion     resourceapi.QualifiedName = "cudaDriverVersion"
+
+	// AttributePCIeSwitch is the address of the upstream port of the PCIe switch that
+	// is nearest to the device, or of its root port where there is no switch. GPUs, MIG
+	// slices and NICs have it: those with the same one are nearest to each other.
+	AttributePCIeSwitch resourceapi.QualifiedName = "pcieSwitch"
+	// AttributeNVLinkDomain names the GPUs that reach each other through NVLink
+	// switches. MIG slices lack it, since they cannot use NVLink.
+	AttributeNVLinkDomain resourceapi.QualifiedName = "nvlinkDomain"
 )
 
 // The values of AttributeType.
 const (
 	TypeGPU = "gpu"
 	TypeMIG = "mig"
+	TypeNIC = "nic"
+	// TypePair is a GPU and a NIC near it, as one device.
+	TypePair = "gpu-nic"
 )
 
 // The capacities of a device. A whole GPU has only CapacityMemory, in bytes; a
@@ -59,16 +72,7 @@ func (b *builder) gpuAttributes(g gpu) attributes {
 	a.version(AttributeCUDAComputeCapability, g.CUDAComputeCapability)
 	a.version(AttributeDriverVersion, b.node.DriverVersion)
 	a.version(AttributeCUDADriverVersion, cudaVersion(b.node.CUDADriverVersion))
-	// Kubernetes' standard form has a domain of exactly four digits; the longer
-	// domains of some virtual machines have no valid value.
-	if len(g.PCI) == len("0000:00:00.0") {
-		a.text(deviceattribute.StandardDeviceAttributePCIBusID, string(g.PCI))
-	}
-	a.text(deviceattribute.StandardDeviceAttributePCIeRoot, g.PCIeRoot)
-	// A negative node is the kernel's way to say that there is none.
-	if g.NUMANode != nil && *g.NUMANode >= 0 {
-		a.number(deviceattribute.StandardDeviceAttributeNUMANode, int64(*g.NUMANode))
-	}
+	a.place(g.Place())
 	return a
 }
 
@@ -85,6 +89,26 @@ func (a attributes) text(name resourceapi.QualifiedName, s string) {
 
 func (a attributes) number(name resourceapi.QualifiedName, n int64) {
 	a[name] = resourceapi.DeviceAttribute{IntValue: &n}
+}
+
+func (a attributes) flag(name resourceapi.QualifiedName, v bool) {
+	a[name] = resourceapi.DeviceAttribute{BoolValue: &v}
+}
+
+// place is where a device sits, in the same words for GPUs and NICs, so that
+// constraints can compare them.
+func (a attributes) place(p hardware.Place) {
+	// Kubernetes' standard form has a domain of exactly four digits; the longer
+	// domains of some virtual machines have no valid value.
+	if len(p.PCI) == len("0000:00:00.0") {
+		a.text(deviceattribute.StandardDeviceAttributePCIBusID, string(p.PCI))
+	}
+	a.text(deviceattribute.StandardDeviceAttributePCIeRoot, p.PCIeRoot)
+	// A negative node is the kernel's way to say that there is none.
+	if p.NUMANode != nil && *p.NUMANode >= 0 {
+		a.number(deviceattribute.StandardDeviceAttributeNUMANode, int64(*p.NUMANode))
+	}
+	a.text(AttributePCIeSwitch, string(p.Switch()))
 }
 
 func (a attributes) version(name resourceapi.QualifiedName, s string) {

@@ -1,12 +1,13 @@
-// Package slices builds what a node publishes: the pool of ResourceSlices that
-// describes its GPUs and their MIG slices. It is the only builder of that pool,
-// and pure: equal arguments give equal results.
+// Package slices builds what a node publishes: the pools of ResourceSlices that
+// describe its GPUs, their MIG slices and its NICs. It is the only builder of those
+// pools, and pure: equal arguments give equal results.
 package slices
 
 import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	stdslices "slices"
 
 	resourceapi "k8s.io/api/resource/v1"
@@ -16,7 +17,7 @@ import (
 	"github.com/cleave-dra/cleave/pkg/mig"
 )
 
-// Options is what shapes the pool besides the hardware.
+// Options is what shapes the pools besides the hardware.
 type Options struct {
 	// NodeName is the Kubernetes node's; it becomes part of the pool's name.
 	NodeName string
@@ -45,17 +46,49 @@ type Options struct {
 	// see what the device consumes and would give it away once more. The order
 	// does not follow it.
 	Held []string
+
+	// Pairs publishes each GPU together with each NIC that is nearest to it, as devices
+	// of their own (TypePair), and GPUs and NICs in one pool. It does nothing without
+	// Partitions: what keeps a pair apart from its GPU and its NIC are counters.
+	Pairs bool
+	// NICSharing is how claims share a NIC; NICExclusive if empty.
+	NICSharing NICSharing
+	// Rails is the rail of each NIC that has one.
+	Rails map[hardware.PCIAddress]int
+	// NICTaints taint everything that a NIC offers: the NIC and its pairs.
+	NICTaints map[hardware.PCIAddress][]resourceapi.DeviceTaint
+	// BusyNICs are those that claims hold, alone or in a pair. Whole GPUs with a free
+	// NIC near them are handed out first, so the order follows it.
+	BusyNICs map[hardware.PCIAddress]bool
+	// HeldPools is the pool from which each held device was allocated, by the device's
+	// name. Like one that is missing, a held device in another pool fails the build.
+	HeldPools map[string]string
 }
 
-// PoolName is the name of a node's pool of GPUs.
+// NICSharing is how claims share a NIC.
+type NICSharing string
+
+const (
+	// NICExclusive gives a NIC to one claim at a time.
+	NICExclusive NICSharing = "none"
+	// NICByBandwidth lets claims share a NIC as long as the sum of the bandwidths that
+	// they ask for is there. Nothing limits what they really use.
+	NICByBandwidth NICSharing = "bandwidth"
+)
+
+// PoolName is the name of a node's pool of GPUs, and of NICs where there are pairs.
 func PoolName(nodeName string) string { return nodeName + "/gpu" }
 
-// Build returns the node's pool. The counter sets come first, in slices of their
-// own, then the devices in the order in which the scheduler, which takes the
+// RDMAPoolName is the name of a node's pool of NICs where there are no pairs.
+func RDMAPoolName(nodeName string) string { return nodeName + "/rdma" }
+
+// Build returns the node's pools: that of the GPUs, and that of the NICs if there are
+// any and they are not in the first. In a pool the counter sets come first, in slices
+// of their own, then the devices in the order in which the scheduler, which takes the
 // first that fits, is to use them; see devices.
 //
 // A figure of the hardware that cannot be published is left out. What would make
-// the API server or the scheduler refuse the pool is an error, which lists all
+// the API server or the scheduler refuse a pool is an error, which lists all
 // problems; the result is then empty.
 func Build(node hardware.Node, opts Options) (resourceslice.DriverResources, error) {
 	b := newBuilder(node, opts)
@@ -63,15 +96,24 @@ func Build(node hardware.Node, opts Options) (resourceslice.DriverResources, err
 	for _, group := range b.devices() {
 		pool.Slices = append(pool.Slices, deviceSlices(group)...)
 	}
+	pools := map[string]resourceslice.Pool{PoolName(opts.NodeName): pool}
+	if nics := deviceSlices(b.nicDevices()); !b.pairs && len(nics) > 0 {
+		pools[RDMAPoolName(opts.NodeName)] = resourceslice.Pool{Slices: nics}
+	}
 	if len(pool.Slices) == 0 {
 		// An empty pool says that the driver runs and the node has no GPU.
-		pool.Slices = []resourceslice.Slice{{}}
+		pools[PoolName(opts.NodeName)] = resourceslice.Pool{Slices: []resourceslice.Slice{{}}}
 	}
-	name := PoolName(opts.NodeName)
-	if err := errors.Join(checkPool(name, pool), b.checkHeld(pool)); err != nil {
-		return resourceslice.DriverResources{}, fmt.Errorf("build pool %s: %w", name, err)
+	errs := []error{b.checkOptions(), b.checkHeld(pools)}
+	for _, name := range stdslices.Sorted(maps.Keys(pools)) {
+		if err := checkPool(name, pools[name]); err != nil {
+			errs = append(errs, fmt.Errorf("pool %s: %w", name, err))
+		}
 	}
-	return resourceslice.DriverResources{Pools: map[string]resourceslice.Pool{name: pool}}, nil
+	if err := errors.Join(errs...); err != nil {
+		return resourceslice.DriverResources{}, fmt.Errorf("build the pools of node %s: %w", opts.NodeName, err)
+	}
+	return resourceslice.DriverResources{Pools: pools}, nil
 }
 
 // builder has what is derived once from the arguments.
@@ -79,6 +121,10 @@ type builder struct {
 	node hardware.Node
 	opts Options
 	gpus []gpu
+	nics []hardware.NIC
+	// pairs tells that there are pairs, so that everything has counters and is in one
+	// pool.
+	pairs bool
 }
 
 // gpu is a GPU with what is published of its MIG capability.
@@ -87,42 +133,58 @@ type gpu struct {
 	// whole is false for a GPU that is in MIG mode and stays so.
 	whole bool
 	// profiles is empty for a GPU that is only published whole. That is decided
-	// per GPU: one that cannot do MIG gets no counter set, since an empty one
-	// would make the API server refuse the whole slice.
+	// per GPU.
 	profiles []mig.Profile
+	// counters are none for a GPU that is published whole and in no pair: it gets no
+	// counter set, since an empty one would make the API server refuse the slice.
 	counters mig.Counters
+	// near are the NICs that are nearest to it, if they are near.
+	near []hardware.NIC
 }
 
 func newBuilder(node hardware.Node, opts Options) *builder {
-	b := &builder{node: node, opts: opts}
+	b := &builder{node: node, opts: opts, pairs: opts.Pairs && opts.Partitions}
 	for _, g := range node.GPUs {
-		b.gpus = append(b.gpus, offer(g, opts.Partitions))
+		b.gpus = append(b.gpus, b.offer(g))
 	}
 	stdslices.SortStableFunc(b.gpus, func(x, y gpu) int { return cmp.Compare(x.PCI, y.PCI) })
+	b.nics = stdslices.Clone(node.NICs)
+	stdslices.SortStableFunc(b.nics, func(x, y hardware.NIC) int { return cmp.Compare(x.PCI, y.PCI) })
+	for i, g := range b.gpus {
+		b.gpus[i].near = nearest(g.GPU, b.nics)
+	}
 	return b
 }
 
 // offer decides what is published of a GPU: where its MIG mode cannot be changed
 // without a reset, only what the present mode allows.
-func offer(g hardware.GPU, partitions bool) gpu {
+func (b *builder) offer(g hardware.GPU) gpu {
 	out := gpu{GPU: g, whole: true}
-	if g.MIG == nil || mig.MemorySlices(g.MIG.Profiles) == 0 {
-		return out
+	if g.MIG != nil && mig.MemorySlices(g.MIG.Profiles) > 0 {
+		out.whole = g.MIG.Switchable || !g.MIG.Enabled
+		if b.opts.Partitions && (g.MIG.Switchable || g.MIG.Enabled) {
+			out.profiles = g.MIG.Profiles
+			out.counters = mig.NewCounters(g.MIG.Profiles)
+		}
 	}
-	out.whole = g.MIG.Switchable || !g.MIG.Enabled
-	if partitions && (g.MIG.Switchable || g.MIG.Enabled) {
-		out.profiles = g.MIG.Profiles
-		out.counters = mig.NewCounters(g.MIG.Profiles)
+	if b.pairs && len(out.profiles) == 0 {
+		out.counters.Total = map[string]int64{counterGPU: 1}
 	}
 	return out
 }
 
-// counterSets is one set per GPU that is published in parts.
+// counterSets is one set per GPU that is published in parts or in pairs, and with
+// pairs one per NIC.
 func (b *builder) counterSets() []resourceapi.CounterSet {
 	var out []resourceapi.CounterSet
 	for _, g := range b.gpus {
-		if len(g.profiles) > 0 {
+		if len(g.counters.Total) > 0 {
 			out = append(out, resourceapi.CounterSet{Name: g.DeviceName(), Counters: counters(g.counters.Total)})
+		}
+	}
+	for _, n := range b.nics {
+		if b.pairs {
+			out = append(out, resourceapi.CounterSet{Name: n.DeviceName(), Counters: counters(nicCounters())})
 		}
 	}
 	return out

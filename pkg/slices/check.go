@@ -107,9 +107,15 @@ func (p *problems) device(d resourceapi.Device, counterSets map[string]resourcea
 	if n := len(d.ConsumesCounters); n > resourceapi.ResourceSliceMaxDeviceCounterConsumptionsPerDevice {
 		p.add("%s: consumes from %d counter sets, at most %d are allowed", what, n, resourceapi.ResourceSliceMaxDeviceCounterConsumptionsPerDevice)
 	}
+	consumed := sets.New[string]()
 	for _, consumption := range d.ConsumesCounters {
+		if consumed.Has(consumption.CounterSet) {
+			p.add("%s: consumes twice from counter set %s", what, consumption.CounterSet)
+		}
+		consumed.Insert(consumption.CounterSet)
 		p.consumption(what, consumption, counterSets)
 	}
+	p.shared(what, d)
 	if n := len(d.Taints); n > resourceapi.DeviceTaintsMaxLength {
 		p.add("%s: %d taints, at most %d are allowed", what, n, resourceapi.DeviceTaintsMaxLength)
 	}
@@ -143,6 +149,9 @@ func (p *problems) consumption(what string, c resourceapi.DeviceCounterConsumpti
 var semverPattern = regexp.MustCompile(`^(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)$`)
 
 func (p *problems) attribute(what string, a resourceapi.DeviceAttribute) {
+	if len(a.StringValues)+len(a.IntValues)+len(a.BoolValues)+len(a.VersionValues) > 0 {
+		p.add("%s: is a list, which API servers refuse by default", what)
+	}
 	text := a.StringValue
 	if a.VersionValue != nil {
 		text = a.VersionValue
@@ -167,26 +176,4 @@ func (p *problems) taint(what string, t resourceapi.DeviceTaint) {
 	default:
 		p.add("%s: taint %s: unknown effect %q", what, t.Key, t.Effect)
 	}
-}
-
-// checkHeld finds devices that claims hold and that the pool would withdraw
-// although their GPU is there. If the GPU itself is gone, so are its counters,
-// and nothing of it can be given away twice.
-func (b *builder) checkHeld(pool resourceslice.Pool) error {
-	published := sets.New[string]()
-	for _, slice := range pool.Slices {
-		for _, d := range slice.Devices {
-			published.Insert(d.Name)
-		}
-	}
-	var p problems
-	for _, name := range b.opts.Held {
-		for _, g := range b.gpus {
-			onGPU := name == g.DeviceName() || strings.HasPrefix(name, g.DeviceName()+"-")
-			if onGPU && !published.Has(name) {
-				p.add("device %s: a claim holds it, so it cannot be withdrawn", name)
-			}
-		}
-	}
-	return errors.Join(p...)
 }

@@ -14,7 +14,7 @@ const mib = 1 << 20
 func (b *builder) whole(g gpu) resourceapi.Device {
 	attrs := b.gpuAttributes(g)
 	attrs.text(AttributeType, TypeGPU)
-	attrs.text(AttributeUUID, g.UUID)
+	b.wholeAttributes(attrs, g)
 	capacity := capacities{}
 	capacity.bytes(CapacityMemory, g.MemoryMiB*mib)
 	d := b.device(g, g.DeviceName(), attrs, capacity, g.counters.Total)
@@ -22,6 +22,12 @@ func (b *builder) whole(g gpu) resourceapi.Device {
 		d.Taints = append(d.Taints, foreign())
 	}
 	return d
+}
+
+// wholeAttributes is what only an entire GPU has.
+func (b *builder) wholeAttributes(attrs attributes, g gpu) {
+	attrs.text(AttributeUUID, g.UUID)
+	attrs.text(AttributeNVLinkDomain, g.NVLinkDomain)
 }
 
 // partition is the device that stands for a MIG slice that may not exist yet:
@@ -67,19 +73,28 @@ func (b *builder) obstructed(g gpu, p mig.Profile, pl mig.Placement) bool {
 
 func (b *builder) device(g gpu, name string, attrs attributes, capacity capacities, consumed map[string]int64) resourceapi.Device {
 	d := resourceapi.Device{Name: name, Attributes: attrs, Capacity: capacity}
-	if len(g.profiles) > 0 {
-		d.ConsumesCounters = []resourceapi.DeviceCounterConsumption{{
-			CounterSet: g.DeviceName(),
-			Counters:   counters(consumed),
-		}}
+	d.ConsumesCounters = consume(d.ConsumesCounters, g.DeviceName(), consumed)
+	d.Taints = copies(b.opts.GPUTaints[g.PCI], b.opts.DeviceTaints[name])
+	return d
+}
+
+// consume adds what a device takes of a counter set, if that has any counters.
+func consume(all []resourceapi.DeviceCounterConsumption, set string, consumed map[string]int64) []resourceapi.DeviceCounterConsumption {
+	if len(consumed) == 0 {
+		return all
 	}
-	// Copies, because the publisher rounds the time of each taint in place.
-	for _, taints := range [][]resourceapi.DeviceTaint{b.opts.GPUTaints[g.PCI], b.opts.DeviceTaints[name]} {
+	return append(all, resourceapi.DeviceCounterConsumption{CounterSet: set, Counters: counters(consumed)})
+}
+
+// copies are needed because the publisher rounds the time of each taint in place.
+func copies(all ...[]resourceapi.DeviceTaint) []resourceapi.DeviceTaint {
+	var out []resourceapi.DeviceTaint
+	for _, taints := range all {
 		for _, taint := range taints {
-			d.Taints = append(d.Taints, *taint.DeepCopy())
+			out = append(out, *taint.DeepCopy())
 		}
 	}
-	return d
+	return out
 }
 
 // counters turns the arithmetic's numbers into the API's.

@@ -40,8 +40,12 @@ func TestBuildGolden(t *testing.T) {
 // policy: the scheduler takes the first that fits. One line per slice, then one
 // per device or counter set.
 func TestBuildOrderGolden(t *testing.T) {
+	golden(t, "dgx-h100.order", order(pool(t, build(t, server(t, "dgx-h100"), slices.Options{NodeName: "worker-1", Partitions: true}))))
+}
+
+func order(p resourceslice.Pool) string {
 	var out strings.Builder
-	for i, s := range pool(t, build(t, server(t, "dgx-h100"), slices.Options{NodeName: "worker-1", Partitions: true})).Slices {
+	for i, s := range p.Slices {
 		fmt.Fprintf(&out, "slice %d: %d counter sets, %d devices\n", i, len(s.SharedCounters), len(s.Devices))
 		for _, set := range s.SharedCounters {
 			fmt.Fprintf(&out, "  %s\n", set.Name)
@@ -50,7 +54,7 @@ func TestBuildOrderGolden(t *testing.T) {
 			fmt.Fprintf(&out, "  %s\n", d.Name)
 		}
 	}
-	golden(t, "dgx-h100.order", out.String())
+	return out.String()
 }
 
 func golden(t *testing.T, name, got string) {
@@ -88,14 +92,14 @@ func build(t *testing.T, node hardware.Node, opts slices.Options) resourceslice.
 	return got
 }
 
-// pool is the one pool that is built.
+// pool is the pool of the node's GPUs.
 func pool(t *testing.T, resources resourceslice.DriverResources) resourceslice.Pool {
 	t.Helper()
-	if len(resources.Pools) != 1 {
-		t.Fatalf("%d pools, want 1", len(resources.Pools))
+	for _, name := range []string{slices.PoolName("worker-1"), slices.PoolName("")} {
+		if p, ok := resources.Pools[name]; ok {
+			return p
+		}
 	}
-	for _, p := range resources.Pools {
-		return p
-	}
+	t.Fatalf("no pool of GPUs among %d pools", len(resources.Pools))
 	panic("unreachable")
 }

@@ -6,6 +6,7 @@ import (
 
 	resourceapi "k8s.io/api/resource/v1"
 
+	"github.com/cleave-dra/cleave/pkg/hardware"
 	"github.com/cleave-dra/cleave/pkg/mig"
 )
 
@@ -14,19 +15,25 @@ import (
 // in this order and takes the first device that fits, so this is policy:
 //
 //   - Whole GPUs, from the last one backwards, while MIG slices are taken from
-//     the front: the two meet as late as possible.
+//     the front: the two meet as late as possible. Those with a free NIC near them
+//     come before all others: a claim that wants both, the NIC near if possible, is
+//     given the first GPU and then the NIC that is nearest to that one.
+//   - GPUs with a NIC, where those are published as pairs; see pairDevices.
 //   - Then one group per profile size (mig.Group). Within a group profile by
 //     profile, the smaller first, so that a request by memory alone wastes least;
 //     for each profile GPU by GPU, so that one GPU fills up before the next is
 //     broken into; on each GPU the start that spoils the fewest others first
 //     (mig.Starts). The other way round, start by start across all GPUs, would
 //     break into every GPU at once.
+//   - NICs last, where they are in this pool; see nicDevices.
 func (b *builder) devices() [][]resourceapi.Device {
-	groups := make([][]resourceapi.Device, 1+mig.Groups)
-	for _, g := range stdslices.Backward(b.gpus) {
-		if g.whole {
-			groups[0] = b.add(groups[0], b.whole(g))
-		}
+	groups := make([][]resourceapi.Device, 2+mig.Groups+1)
+	for _, g := range b.wholes() {
+		groups[0] = b.add(groups[0], b.whole(g))
+	}
+	if b.pairs {
+		groups[1] = b.pairDevices()
+		groups[2+mig.Groups] = b.nicDevices()
 	}
 	for _, rank := range b.ranks() {
 		for _, g := range b.gpus {
@@ -34,7 +41,7 @@ func (b *builder) devices() [][]resourceapi.Device {
 				if rankOf(p) != rank {
 					continue
 				}
-				i := 1 + mig.Group(p, g.profiles)
+				i := 2 + mig.Group(p, g.profiles)
 				for _, pl := range mig.Starts(p, g.profiles) {
 					groups[i] = b.add(groups[i], b.partition(g, p, pl))
 				}
@@ -42,6 +49,21 @@ func (b *builder) devices() [][]resourceapi.Device {
 		}
 	}
 	return groups
+}
+
+// wholes are the GPUs that can be had whole, in order.
+func (b *builder) wholes() []gpu {
+	var first, rest []gpu
+	for _, g := range stdslices.Backward(b.gpus) {
+		switch {
+		case !g.whole:
+		case stdslices.ContainsFunc(g.near, func(n hardware.NIC) bool { return !b.opts.BusyNICs[n.PCI] }):
+			first = append(first, g)
+		default:
+			rest = append(rest, g)
+		}
+	}
+	return append(first, rest...)
 }
 
 // add appends a device, unless it would be tainted where taints are dropped.

@@ -67,7 +67,7 @@ type kind struct {
 func kinds(n hardware.Node) []kind {
 	out := []kind{{
 		expression: fmt.Sprintf("device.attributes[%q].type == 'gpu'", driverName),
-		selects:    func(d hardware.Device) bool { return d.Partition == nil },
+		selects:    func(d hardware.Device) bool { return d.Partition == nil && d.NIC == nil },
 	}}
 	seen := map[string]bool{}
 	for _, g := range n.GPUs {

@@ -29,14 +29,21 @@ type machine struct {
 	node   hardware.Node
 	// whole has the GPUs that are handed out whole.
 	whole map[hardware.PCIAddress]bool
+	// nics are beside the GPUs, all of which are then behind one switch; busy are those
+	// that are handed out.
+	nics []hardware.NIC
+	busy map[hardware.PCIAddress]bool
 }
 
-func newMachine(ctx context.Context, server catalog.Server) (*machine, error) {
+func newMachine(ctx context.Context, server catalog.Server, nics []hardware.NIC) (*machine, error) {
 	engine, err := simhw.NewEngine(server, simhw.Options{})
 	if err != nil {
 		return nil, err
 	}
-	m := &machine{driver: simhw.NewDriver(engine), whole: map[hardware.PCIAddress]bool{}}
+	m := &machine{
+		driver: simhw.NewDriver(engine), whole: map[hardware.PCIAddress]bool{},
+		nics: nics, busy: map[hardware.PCIAddress]bool{},
+	}
 	if err := m.read(ctx); err != nil {
 		return nil, err
 	}
@@ -61,6 +68,12 @@ func newMachine(ctx context.Context, server catalog.Server) (*machine, error) {
 func (m *machine) read(ctx context.Context) error {
 	node, unread, err := m.driver.Node(ctx)
 	m.node = node
+	m.node.NICs = m.nics
+	for i := range m.node.GPUs {
+		if len(m.nics) > 0 {
+			m.node.GPUs[i].Bridges = behind(8 + i)
+		}
+	}
 	return errors.Join(append(unread, err)...)
 }
 
@@ -80,14 +93,17 @@ func (m *machine) devices() []string {
 			}
 		}
 	}
-	return out
+	return append(out, m.nicDevices()...)
 }
 
 // made is a device that exists; it is enough to remove it.
 type made struct {
+	// gpu is empty for a NIC.
 	gpu hardware.GPU
 	// instance is nil for a whole GPU.
 	instance *hardware.Instance
+	// nic is set for a NIC and for a pair.
+	nic *hardware.NIC
 }
 
 // errNoRoom is the hardware's normal no.
@@ -98,6 +114,17 @@ func (m *machine) create(ctx context.Context, name string) (made, error) {
 	d, err := m.node.Device(name)
 	if err != nil {
 		return made{}, err
+	}
+	if d.NIC != nil {
+		if err := m.take(*d.NIC); err != nil || d.GPU.PCI == "" {
+			return made{nic: d.NIC}, err
+		}
+		out, err := m.createWhole(ctx, d.GPU)
+		if err != nil {
+			delete(m.busy, d.NIC.PCI)
+		}
+		out.nic = d.NIC
+		return out, err
 	}
 	if d.Partition == nil {
 		return m.createWhole(ctx, d.GPU)
@@ -128,6 +155,12 @@ func (m *machine) createWhole(ctx context.Context, g hardware.GPU) (made, error)
 }
 
 func (m *machine) destroy(ctx context.Context, d made) error {
+	if d.nic != nil {
+		delete(m.busy, d.nic.PCI)
+	}
+	if d.gpu.PCI == "" {
+		return nil
+	}
 	if d.instance != nil {
 		return m.driver.DestroyGPUInstance(ctx, d.gpu.ID(), d.instance.ID)
 	}

@@ -54,7 +54,7 @@ func TestSchedulerAndHardwareAgree(t *testing.T) {
 		}
 		tested++
 		for allocator, features := range allocators {
-			t.Run(name+"/"+allocator, func(t *testing.T) { check(t, pair(model), features) })
+			t.Run(name+"/"+allocator, func(t *testing.T) { check(t, pair(model), nil, features) })
 		}
 	}
 	if tested < 10 {
@@ -75,9 +75,9 @@ func pair(model catalog.Model) catalog.Server {
 	return s
 }
 
-func check(t *testing.T, server catalog.Server, features structured.Features) {
+func check(t *testing.T, server catalog.Server, nics []hardware.NIC, features structured.Features) {
 	rapid.Check(t, func(rt *rapid.T) {
-		w := newWorld(rt, server, features)
+		w := newWorld(rt, server, nics, features)
 		rt.Repeat(map[string]func(*rapid.T){"claim": w.claim, "free": w.free})
 	})
 }
@@ -92,13 +92,17 @@ type world struct {
 	next    int
 }
 
-func newWorld(t *rapid.T, server catalog.Server, features structured.Features) *world {
-	m, err := newMachine(t.Context(), server)
+func newWorld(t *rapid.T, server catalog.Server, nics []hardware.NIC, features structured.Features) *world {
+	m, err := newMachine(t.Context(), server, nics)
 	if err != nil {
 		t.Fatal(err)
 	}
 	w := &world{machine: m, kinds: kinds(m.node), devices: m.devices(), claims: map[types.UID][]made{}}
-	resources, err := cleaveslices.Build(m.node, cleaveslices.Options{NodeName: nodeName, Partitions: true, DeviceTaints: pins(w.devices)})
+	opts := cleaveslices.Options{NodeName: nodeName, Partitions: true, DeviceTaints: pins(w.devices)}
+	if len(nics) > 0 {
+		w.kinds, opts.Pairs = append(w.kinds, nicKinds()...), true
+	}
+	resources, err := cleaveslices.Build(m.node, opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,23 +184,24 @@ func (w *world) free(t *rapid.T) {
 	w.agree(t, devices)
 }
 
-// agree compares both sides on every device of the GPUs that were touched.
+// agree compares both sides on every device of the GPUs and NICs that were touched.
 func (w *world) agree(t *rapid.T, touched []made) {
-	for _, g := range w.machine.node.GPUs {
-		if !slices.ContainsFunc(touched, func(d made) bool { return d.gpu.PCI == g.PCI }) {
+	for _, name := range w.devices {
+		addresses, err := hardware.AddressesOf(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.ContainsFunc(touched, func(d made) bool {
+			return slices.Contains(addresses, d.gpu.PCI) || d.nic != nil && slices.Contains(addresses, d.nic.PCI)
+		}) {
 			continue
 		}
-		for _, name := range w.devices {
-			if name != g.DeviceName() && !strings.HasPrefix(name, g.DeviceName()+"-") {
-				continue
-			}
-			_, err := w.state.Allocate(t.Context(), node, claimDevice(name))
-			if err != nil && !errors.Is(err, allocate.ErrNoFit) {
-				t.Fatal(err)
-			}
-			if allocated, makeable := err == nil, w.takes(t, name); allocated != makeable {
-				t.Fatalf("%s: the scheduler would allocate it: %v; the hardware would make it: %v", name, allocated, makeable)
-			}
+		_, err = w.state.Allocate(t.Context(), node, claimDevice(name))
+		if err != nil && !errors.Is(err, allocate.ErrNoFit) {
+			t.Fatal(err)
+		}
+		if allocated, makeable := err == nil, w.takes(t, name); allocated != makeable {
+			t.Fatalf("%s: the scheduler would allocate it: %v; the hardware would make it: %v", name, allocated, makeable)
 		}
 	}
 }
