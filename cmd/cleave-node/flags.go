@@ -12,6 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/cleave-dra/cleave/pkg/daemon"
+	"github.com/cleave-dra/cleave/pkg/hardware"
+	pool "github.com/cleave-dra/cleave/pkg/slices"
 )
 
 // version is set by the linker.
@@ -30,6 +32,10 @@ type options struct {
 
 	migModeToggle, migExisting string
 	allowCoexistence           bool
+
+	nics, pairs bool
+	nicSharing  string
+	rails       map[string]int
 }
 
 // Values of --mig-mode-toggle and --mig-existing.
@@ -60,6 +66,10 @@ func parse(args []string, stdout io.Writer) (*options, error) {
 	fs.StringVar(&o.migModeToggle, "mig-mode-toggle", toggleAuto, "whether MIG mode is changed as claims need it, where that takes no GPU reset: auto or never")
 	fs.StringVar(&o.migExisting, "mig-existing", existingTaint, "what becomes of MIG instances that were there before: taint what overlaps them, or serve them as they are")
 	fs.BoolVar(&o.allowCoexistence, "allow-coexistence", false, "publish although another driver or device plugin offers this node's GPUs; each must be kept from the other's by hand")
+	fs.BoolVar(&o.nics, "nics", false, "publish RDMA NICs, except those that carry the host's default route")
+	fs.StringVar(&o.nicSharing, "nic-sharing", string(pool.NICExclusive), "how claims share a NIC: none, or bandwidth")
+	fs.BoolVar(&o.pairs, "topology-pairs", false, "publish each GPU together with each NIC nearest to it, too")
+	fs.StringToIntVar(&o.rails, "rail", nil, "rail of a NIC, as `address=number`; may be given several times (default: NICs near GPUs are counted in the order of their switches)")
 	showVersion := fs.Bool("version", false, "print the version and exit")
 	o.daemon.AddFlags(fs)
 
@@ -93,9 +103,18 @@ func (o *options) complete() error {
 	}{
 		"--mig-mode-toggle": {o.migModeToggle, []string{toggleAuto, toggleNever}},
 		"--mig-existing":    {o.migExisting, []string{existingTaint, existingServe}},
+		"--nic-sharing":     {o.nicSharing, []string{string(pool.NICExclusive), string(pool.NICByBandwidth)}},
 	} {
 		if !slices.Contains(choice.of, choice.value) {
 			errs = append(errs, fmt.Errorf("%s %q: want %s", flag, choice.value, strings.Join(choice.of, " or ")))
+		}
+	}
+	if o.pairs && (!o.nics || o.nicSharing != string(pool.NICExclusive)) {
+		errs = append(errs, errors.New("--topology-pairs: needs --nics, and --nic-sharing none: a NIC is either in pairs or shared by bandwidth"))
+	}
+	for address := range o.rails {
+		if _, err := hardware.ParsePCIAddress(address); err != nil {
+			errs = append(errs, fmt.Errorf("--rail: %w", err))
 		}
 	}
 	orElse := func(value *string, other string) {
@@ -114,4 +133,15 @@ func (o *options) complete() error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// addresses are the rails by their NICs, whose spelling complete has checked.
+func (o *options) addresses() map[hardware.PCIAddress]int {
+	out := map[hardware.PCIAddress]int{}
+	for address, rail := range o.rails {
+		if addr, err := hardware.ParsePCIAddress(address); err == nil {
+			out[addr] = rail
+		}
+	}
+	return out
 }

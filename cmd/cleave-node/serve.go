@@ -20,6 +20,7 @@ import (
 	"github.com/cleave-dra/cleave/pkg/metrics"
 	"github.com/cleave-dra/cleave/pkg/node"
 	"github.com/cleave-dra/cleave/pkg/nvml"
+	pool "github.com/cleave-dra/cleave/pkg/slices"
 	"github.com/cleave-dra/cleave/pkg/sysfs"
 )
 
@@ -79,12 +80,13 @@ func (o *options) plugin(driver *nvml.Driver, measured *metrics.Node) (*node.Plu
 	}
 	cfg := node.Config{
 		DriverName: o.driverName, NodeName: o.nodeName, PluginDir: o.pluginDir, RegistrarDir: o.registrarDir, CDIDir: o.cdiDir,
+		NICs: o.nics, Pairs: o.pairs, NICSharing: pool.NICSharing(o.nicSharing), Rails: o.addresses(),
 		HeldPatience: heldPatience,
 		KeepMIGMode:  o.migModeToggle == toggleNever, ServeExisting: o.migExisting == existingServe, AllowCoexistence: o.allowCoexistence,
 	}
 	return node.New(cfg, node.Deps{
 		Kube:    kube,
-		Host:    host.New(driver, sysfs.New(o.sysRoot), filepath.Join(o.pluginDir, "locks")),
+		Host:    host.New(driver, sysfs.New(o.sysRoot).WithProc(o.procRoot), filepath.Join(o.pluginDir, "locks")),
 		Journal: records,
 		CDI: cdi.New(cdi.Config{
 			Dir: o.cdiDir, DriverRoot: o.driverRoot, HostDriverRoot: o.hostDriverRoot, DevRoot: o.devRoot,

@@ -173,7 +173,15 @@ func (h *Host) find(ctx context.Context, d plan.Device, made plan.Made) (hardwar
 // Confirm checks that what a plan has made still exists, UUIDs included.
 func (h *Host) Confirm(ctx context.Context, p plan.Plan, results []plan.Result) error {
 	for i, d := range p.Devices {
+		if d.NIC != nil {
+			if _, err := h.nic(ctx, d.NIC.PCI); err != nil {
+				return fmt.Errorf("confirm %s: %w", d.Name, err)
+			}
+		}
 		if d.MIG == nil {
+			if d.GPU.PCI == "" {
+				continue
+			}
 			if _, err := h.driver.ComputeMode(ctx, d.GPU); err != nil {
 				return fmt.Errorf("confirm %s: %w", d.Name, err)
 			}
@@ -204,9 +212,18 @@ func complete(inst hardware.Instance, made plan.Made) error {
 // DeviceNodes are the nodes that a container needs for one device of a plan.
 func (h *Host) DeviceNodes(ctx context.Context, p plan.Plan, device int, results []plan.Result) ([]hardware.DeviceNode, error) {
 	d := p.Devices[device]
-	if d.MIG == nil {
-		return h.driver.DeviceNodes(ctx, d.GPU)
+	var nodes []hardware.DeviceNode
+	var err error
+	switch {
+	case d.MIG != nil:
+		made := p.Made(results, device)
+		nodes, err = h.driver.MIGDeviceNodes(ctx, d.GPU, made.GPUInstance, made.IDs())
+	case d.GPU.PCI != "":
+		nodes, err = h.driver.DeviceNodes(ctx, d.GPU)
 	}
-	made := p.Made(results, device)
-	return h.driver.MIGDeviceNodes(ctx, d.GPU, made.GPUInstance, made.IDs())
+	if err != nil || d.NIC == nil {
+		return nodes, err
+	}
+	more, err := h.nicNodes(ctx, *d.NIC)
+	return append(nodes, more...), err
 }

@@ -19,6 +19,8 @@ type Topology interface {
 	// NICs are those that can do RDMA. One that cannot be read is left out, with the
 	// reason in the second result; the error is for the node as a whole.
 	NICs(ctx context.Context) ([]hardware.NIC, []error, error)
+	// ConnectionManager is the node of the RDMA connection manager, which all NICs share.
+	ConnectionManager() (hardware.DeviceNode, error)
 	// ExclusiveRDMA tells that every RDMA device belongs to one network namespace.
 	ExclusiveRDMA() (bool, error)
 }

@@ -69,7 +69,7 @@ func (j *Journal) entries(name string) ([]string, error) {
 // index adds a record's entries. They are not synced: after a loss of power Open
 // makes them from the claims' files.
 func (j *Journal) index(rec Record) error {
-	for _, gpu := range rec.Plan.GPUs() {
+	for _, gpu := range rec.Plan.Addresses() {
 		if err := j.enter(string(gpu), rec.Plan.Claim.UID); err != nil {
 			return err
 		}

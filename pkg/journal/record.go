@@ -37,6 +37,8 @@ type PreparedDevice struct {
 	// Requests are the names of the requests, "request" or "request/subrequest".
 	Requests []string `json:"requests,omitempty"`
 	Pool     string   `json:"pool"`
+	// ShareID is as in plan.Device.
+	ShareID string `json:"shareID,omitempty"`
 	Device   string   `json:"device"`
 	// CDIDevices are fully qualified, "vendor/class=name".
 	CDIDevices []string `json:"cdiDevices,omitempty"`
@@ -46,7 +48,7 @@ type PreparedDevice struct {
 
 // Uses tells whether the claim has a device on a GPU, admin access included.
 func (r Record) Uses(gpu hardware.PCIAddress) bool {
-	return slices.Contains(r.Plan.GPUs(), gpu)
+	return slices.Contains(r.Plan.Addresses(), gpu)
 }
 
 // check finds what no writer of this package would have written, so that whoever

@@ -24,7 +24,7 @@ type model struct {
 	mu    sync.Mutex
 	node  hardware.Node
 	known bool
-	// missing has the GPUs of node that the last discovery did not find, and since when.
+	// missing has the GPUs and NICs of node that the last discovery did not find, and since when.
 	missing map[hardware.PCIAddress]time.Time
 	// foreign are the MIG instances that no claim made, as the publisher, who alone
 	// uses it, saw them last.
@@ -49,7 +49,10 @@ func (m *model) get() (hardware.Node, error) {
 // or is not the same. Its value says what happened.
 const TaintGPUMissing = "cleave.dev/gpu-missing"
 
-// withdrawAfter is how long a GPU that is gone stays published, tainted: claims may
+// TaintNICMissing is the same for NICs.
+const TaintNICMissing = "cleave.dev/nic-missing"
+
+// withdrawAfter is how long a device that is gone stays published, tainted: claims may
 // have been allocated just before, and what is allocated must not be withdrawn.
 const withdrawAfter = 10 * time.Minute
 
@@ -62,19 +65,34 @@ func (m *model) update(found hardware.Node, held func(hardware.PCIAddress) bool,
 	defer m.mu.Unlock()
 	missing := map[hardware.PCIAddress]string{}
 	since := map[hardware.PCIAddress]time.Time{}
+	// stays tells whether a device that is not there goes on being published.
+	stays := func(addr hardware.PCIAddress) bool {
+		first, ok := m.missing[addr]
+		if !ok {
+			first = now
+		}
+		if now.Sub(first) >= withdrawAfter && !held(addr) {
+			return false
+		}
+		since[addr], missing[addr] = first, "gone"
+		return true
+	}
+	for _, old := range m.node.NICs {
+		i := slices.IndexFunc(found.NICs, func(n hardware.NIC) bool { return n.PCI == old.PCI })
+		switch {
+		case i < 0 && stays(old.PCI):
+			found.NICs = append(found.NICs, old)
+		case i >= 0 && held(old.PCI):
+			found.NICs[i] = keptNIC(old, found.NICs[i])
+		}
+	}
 	for _, old := range m.node.GPUs {
 		i := slices.IndexFunc(found.GPUs, func(g hardware.GPU) bool { return g.PCI == old.PCI })
 		switch {
 		case i < 0:
-			first, ok := m.missing[old.PCI]
-			if !ok {
-				first = now
+			if stays(old.PCI) {
+				found.GPUs = append(found.GPUs, old)
 			}
-			if now.Sub(first) >= withdrawAfter && !held(old.PCI) {
-				continue
-			}
-			since[old.PCI], missing[old.PCI] = first, "gone"
-			found.GPUs = append(found.GPUs, old)
 		case !held(old.PCI):
 		case found.GPUs[i].UUID != old.UUID:
 			missing[old.PCI] = "replaced"
@@ -86,6 +104,19 @@ func (m *model) update(found hardware.Node, held func(hardware.PCIAddress) bool,
 	found.Sort()
 	m.node, m.missing, m.known, m.failure = found, since, true, nil
 	return found, missing
+}
+
+// keptNIC is how a NIC in use goes on being published: what the host does not see
+// while its network interface is in a container's namespace stays as it was, and so
+// does its bandwidth, which may be given away in parts.
+func keptNIC(old, found hardware.NIC) hardware.NIC {
+	if found.Interface == "" {
+		found.Interface = old.Interface
+	}
+	if len(found.RDMA) == len(old.RDMA) {
+		found.RDMA = old.RDMA
+	}
+	return found
 }
 
 // offered is how the parts of a GPU in use go on being published. Only the mode of a

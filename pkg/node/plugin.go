@@ -22,9 +22,11 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/cleave-dra/cleave/pkg/cdi"
+	"github.com/cleave-dra/cleave/pkg/hardware"
 	"github.com/cleave-dra/cleave/pkg/host"
 	"github.com/cleave-dra/cleave/pkg/journal"
 	"github.com/cleave-dra/cleave/pkg/metrics"
+	pool "github.com/cleave-dra/cleave/pkg/slices"
 )
 
 // Config is what a plugin is told.
@@ -37,6 +39,12 @@ type Config struct {
 	PluginDir    string
 	RegistrarDir string
 	CDIDir       string
+	// NICs publishes RDMA NICs; Pairs also publishes GPUs together with the NICs near
+	// them; NICSharing is how claims share a NIC; Rails are those that somebody set.
+	NICs       bool
+	Pairs      bool
+	NICSharing pool.NICSharing
+	Rails      map[hardware.PCIAddress]int
 	// KeepMIGMode leaves MIG mode as it is on every GPU, also where it could be
 	// changed without a reset.
 	KeepMIGMode bool

@@ -7,8 +7,10 @@ import (
 	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/dynamic-resource-allocation/kubeletplugin"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
 
 	"github.com/cleave-dra/cleave/pkg/cdi"
 	"github.com/cleave-dra/cleave/pkg/hardware"
@@ -50,7 +52,7 @@ func (p *Plugin) prepare(ctx context.Context, claim *resourceapi.ResourceClaim) 
 // have given up waiting: hardware cannot be interrupted, and the kubelet's next
 // call then finds the claim finished.
 func (p *Plugin) attempt(ctx context.Context, claim *resourceapi.ResourceClaim) ([]kubeletplugin.Device, error) {
-	gpus, err := plan.GPUsOf(claim, p.cfg.DriverName)
+	gpus, err := plan.AddressesOf(claim, p.cfg.DriverName)
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +102,7 @@ func (p *Plugin) plan(ctx context.Context, claim *resourceapi.ResourceClaim, gpu
 	}
 	in := plan.Input{
 		Claim: claim, DriverName: p.cfg.DriverName, Node: model, State: state,
-		GPUConfig: configs.GPU, MIGConfig: configs.MIG, ServeExisting: p.cfg.ServeExisting,
+		GPUConfig: configs.GPU, MIGConfig: configs.MIG, RDMAConfig: configs.RDMA, ServeExisting: p.cfg.ServeExisting,
 	}
 	for _, h := range holders {
 		if h.Plan.Claim.UID != string(claim.UID) {
@@ -147,7 +149,7 @@ func (p *Plugin) finish(ctx context.Context, rec *journal.Record) error {
 	}
 	rec.State, rec.Prepared = journal.Finished, prepared
 	p.deps.Metrics.Hold(deviceTypes(*rec), 1)
-	p.status.prepared(*rec)
+	p.status.prepared(*rec, p.model.sights(rec.Plan))
 	return nil
 }
 
@@ -160,7 +162,11 @@ func (p *Plugin) inject(ctx context.Context, rec journal.Record) ([]string, erro
 		if err != nil {
 			return nil, fmt.Errorf("device %s: %w", d.Name, err)
 		}
-		devices = append(devices, cdi.Device{Result: d.Result, Nodes: nodes})
+		device := cdi.Device{Result: d.Result, Nodes: nodes, NoDriver: d.GPU.PCI == ""}
+		if d.NIC != nil && d.NIC.NCCL {
+			device.Env, device.Files = p.model.nccl(rec.Plan)
+		}
+		devices = append(devices, device)
 	}
 	return p.deps.CDI.Write(ctx, rec.Plan.Claim.UID, devices)
 }
@@ -170,7 +176,7 @@ func (p *Plugin) prepared(rec journal.Record, cdiDevices []string) []journal.Pre
 	var out []journal.PreparedDevice
 	for i, d := range rec.Plan.Devices {
 		out = append(out, journal.PreparedDevice{
-			Requests: []string{d.Request}, Pool: d.Pool, Device: d.Name,
+			Requests: []string{d.Request}, Pool: d.Pool, Device: d.Name, ShareID: d.ShareID,
 			// A slice of its own: the kubelet library appends to it.
 			CDIDevices: []string{cdiDevices[i]},
 			Attributes: p.model.attributes(d, rec.Plan.Made(rec.Results, i)),
@@ -214,7 +220,7 @@ func (p *Plugin) lockRecord(ctx context.Context, uid string) (rec journal.Record
 	if err != nil || !ok {
 		return rec, nil, err
 	}
-	unlock, err = p.deps.Host.Lock(ctx, rec.Plan.GPUs())
+	unlock, err = p.deps.Host.Lock(ctx, rec.Plan.Addresses())
 	if err != nil {
 		return rec, nil, err
 	}
@@ -251,10 +257,14 @@ func (p *Plugin) rollback(ctx context.Context, rec journal.Record) error {
 func reply(rec journal.Record) []kubeletplugin.Device {
 	var out []kubeletplugin.Device
 	for _, d := range rec.Prepared {
-		out = append(out, kubeletplugin.Device{
+		device := kubeletplugin.Device{
 			Requests: d.Requests, PoolName: d.Pool, DeviceName: d.Device, CDIDeviceIDs: d.CDIDevices,
 			Metadata: &kubeletplugin.DeviceMetadata{Attributes: d.Attributes},
-		})
+		}
+		if d.ShareID != "" {
+			device.ShareID = ptr.To(types.UID(d.ShareID))
+		}
+		out = append(out, device)
 	}
 	return out
 }

@@ -54,13 +54,13 @@ func (p *Plugin) publish(ctx context.Context) error {
 	}
 	records, _ := p.deps.Journal.All() // those that cannot be read are said at start
 	node, missing := p.model.update(found, holders(records), time.Now())
-	p.deps.Metrics.GPUs(len(node.GPUs) - len(missing))
+	p.deps.Metrics.GPUs(len(found.GPUs))
 	refused, err := p.rival(ctx, node, len(records) > 0)
 	if err != nil {
 		return err
 	}
 	if refused != nil {
-		node.GPUs = nil
+		node.GPUs, node.NICs = nil, nil
 	}
 	resources, err := slices.Build(node, p.pool(ctx, node, missing, records))
 	if err != nil {
@@ -83,7 +83,10 @@ func (p *Plugin) discover(ctx context.Context) (hardware.Node, error) {
 		return hardware.Node{}, err
 	}
 	for _, reason := range skipped {
-		p.once.log(klog.FromContext(ctx), "Read GPUs", reason)
+		p.once.log(klog.FromContext(ctx), "Read hardware", reason)
+	}
+	if !p.cfg.NICs {
+		found.NICs = nil
 	}
 	for _, g := range found.GPUs {
 		if g.MIG != nil && p.cfg.KeepMIGMode {
@@ -97,7 +100,7 @@ func (p *Plugin) discover(ctx context.Context) (hardware.Node, error) {
 func holders(records []journal.Record) func(hardware.PCIAddress) bool {
 	held := map[hardware.PCIAddress]bool{}
 	for _, rec := range records {
-		for _, gpu := range rec.Plan.GPUs() {
+		for _, gpu := range rec.Plan.Addresses() {
 			held[gpu] = true
 		}
 	}
@@ -115,16 +118,30 @@ func (p *Plugin) pool(ctx context.Context, node hardware.Node, missing map[hardw
 		Existing:      p.foreign(ctx, node, missing),
 		ServeExisting: p.cfg.ServeExisting,
 		GPUTaints:     map[hardware.PCIAddress][]resourceapi.DeviceTaint{},
+		NICTaints:     map[hardware.PCIAddress][]resourceapi.DeviceTaint{},
+		Pairs:         p.cfg.Pairs,
+		NICSharing:    p.cfg.NICSharing,
+		Rails:         hardware.Rails(node, p.cfg.Rails),
+		BusyNICs:      map[hardware.PCIAddress]bool{},
+		HeldPools:     map[string]string{},
 	}
-	for gpu, why := range missing {
-		p.once.log(klog.FromContext(ctx), "A published GPU is missing: tainted, and withdrawn once nobody can hold it",
-			fmt.Errorf("GPU %s: %s", gpu, why))
-		opts.GPUTaints[gpu] = []resourceapi.DeviceTaint{{Key: TaintGPUMissing, Value: why, Effect: resourceapi.DeviceTaintEffectNoSchedule}}
+	for addr, why := range missing {
+		p.once.log(klog.FromContext(ctx), "A published device is missing: tainted, and withdrawn once nobody can hold it",
+			fmt.Errorf("%s: %s", addr, why))
+		if _, ok := node.NIC(addr); ok {
+			opts.NICTaints[addr] = []resourceapi.DeviceTaint{{Key: TaintNICMissing, Value: why, Effect: resourceapi.DeviceTaintEffectNoSchedule}}
+			continue
+		}
+		opts.GPUTaints[addr] = []resourceapi.DeviceTaint{{Key: TaintGPUMissing, Value: why, Effect: resourceapi.DeviceTaintEffectNoSchedule}}
 	}
-	if opts.Partitions {
-		for _, rec := range records {
-			for _, d := range rec.Plan.Devices {
+	for _, rec := range records {
+		for _, d := range rec.Plan.Devices {
+			if d.NIC != nil {
+				opts.BusyNICs[d.NIC.PCI] = true
+			}
+			if opts.Partitions || d.GPU.PCI == "" {
 				opts.Held = append(opts.Held, d.Name)
+				opts.HeldPools[d.Name] = d.Pool
 			}
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/cleave-dra/cleave/pkg/journal"
+	"github.com/cleave-dra/cleave/pkg/plan"
 	pool "github.com/cleave-dra/cleave/pkg/slices"
 )
 
@@ -71,11 +72,20 @@ func (p *Plugin) inventory(ctx context.Context) (begun []string) {
 func deviceTypes(rec journal.Record) map[string]int {
 	byType := map[string]int{}
 	for _, d := range rec.Plan.Devices {
-		if d.MIG != nil {
-			byType[pool.TypeMIG]++
-		} else {
-			byType[pool.TypeGPU]++
-		}
+		byType[deviceType(d)]++
 	}
 	return byType
+}
+
+func deviceType(d plan.Device) string {
+	switch {
+	case d.NIC != nil && d.GPU.PCI != "":
+		return pool.TypePair
+	case d.NIC != nil:
+		return pool.TypeNIC
+	case d.MIG != nil:
+		return pool.TypeMIG
+	default:
+		return pool.TypeGPU
+	}
 }

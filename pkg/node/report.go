@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 
+	"github.com/cleave-dra/cleave/pkg/hardware"
 	"github.com/cleave-dra/cleave/pkg/journal"
 	"github.com/cleave-dra/cleave/pkg/plan"
 )
@@ -60,13 +61,14 @@ func newReporter(driver, node string, kube kubernetes.Interface) *reporter {
 	}
 }
 
-// prepared asks for a finished record to be reported.
-func (r *reporter) prepared(rec journal.Record) {
+// prepared asks for a finished record to be reported; sights is what is known of each
+// of its devices' surroundings.
+func (r *reporter) prepared(rec journal.Record, sights []sight) {
 	out := report{}
 	var names []string
 	for i, d := range rec.Plan.Devices {
 		made := rec.Plan.Made(rec.Results, i)
-		out.devices = append(out.devices, r.device(d, made))
+		out.devices = append(out.devices, r.device(d, made, sights[i]))
 		names = append(names, strings.Join(append([]string{d.Name}, made.UUIDs()...), " "))
 	}
 	out.summary = strings.Join(names, ", ")
@@ -87,7 +89,7 @@ func (r *reporter) add(claim plan.Claim, what report) {
 type deviceData struct {
 	// UUID is the GPU's, or that of the first MIG device; UUIDs has all of them
 	// where a slice was divided.
-	UUID  string   `json:"uuid"`
+	UUID  string   `json:"uuid,omitempty"`
 	UUIDs []string `json:"uuids,omitempty"`
 	// ParentUUID, Profile and the ids are a MIG slice's.
 	ParentUUID         string `json:"parentUUID,omitempty"`
@@ -95,10 +97,17 @@ type deviceData struct {
 	GPUInstanceID      *int   `json:"gpuInstanceID,omitempty"`
 	ComputeInstanceIDs []int  `json:"computeInstanceIDs,omitempty"`
 	PCIBusID           string `json:"pciBusID"`
+	// The rest is a NIC's, alone or in a pair.
+	NICPCIBusID string `json:"nicPCIBusID,omitempty"`
+	RDMADevice  string `json:"rdmaDevice,omitempty"`
+	LinkLayer   string `json:"linkLayer,omitempty"`
+	LinkState   string `json:"linkState,omitempty"`
+	// Distances are those to the other devices of the claim, by their names.
+	Distances map[string]hardware.Distance `json:"distances,omitempty"`
 }
 
-func (r *reporter) device(d plan.Device, made plan.Made) *resourceapply.AllocatedDeviceStatusApplyConfiguration {
-	data := deviceData{UUID: d.GPU.UUID, PCIBusID: string(d.GPU.PCI)}
+func (r *reporter) device(d plan.Device, made plan.Made, seen sight) *resourceapply.AllocatedDeviceStatusApplyConfiguration {
+	data := deviceData{UUID: d.GPU.UUID, PCIBusID: string(d.GPU.PCI), Distances: seen.distances}
 	if d.MIG != nil && len(made.Compute) > 0 {
 		data.ParentUUID, data.Profile = d.GPU.UUID, d.MIG.Name
 		data.UUIDs, data.GPUInstanceID, data.ComputeInstanceIDs = made.UUIDs(), &made.GPUInstance, made.IDs()
@@ -107,14 +116,51 @@ func (r *reporter) device(d plan.Device, made plan.Made) *resourceapply.Allocate
 			data.UUIDs = nil
 		}
 	}
+	out := resourceapply.AllocatedDeviceStatus().WithDriver(r.driver).WithPool(d.Pool).WithDevice(d.Name)
+	if d.ShareID != "" {
+		out.WithShareID(d.ShareID)
+	}
+	if d.NIC != nil {
+		data.NICPCIBusID = string(d.NIC.PCI)
+		if d.GPU.PCI == "" {
+			data.PCIBusID = data.NICPCIBusID
+		}
+		if seen.nic != nil {
+			data.RDMADevice, data.LinkLayer, data.LinkState = link(*seen.nic)
+			out.WithConditions(r.network(data.LinkLayer))
+			if seen.nic.Interface != "" {
+				out.WithNetworkData(resourceapply.NetworkDeviceData().WithInterfaceName(seen.nic.Interface))
+			}
+		}
+	}
 	raw, err := json.Marshal(data)
 	if err != nil {
 		panic(err) // strings and numbers always encode
 	}
 	ready := metaapply.Condition().WithType("Ready").WithStatus(metav1.ConditionTrue).
 		WithReason("Prepared").WithMessage("prepared on node " + r.node).WithLastTransitionTime(metav1.Now())
-	return resourceapply.AllocatedDeviceStatus().WithDriver(r.driver).WithPool(d.Pool).WithDevice(d.Name).
-		WithConditions(ready).WithData(runtime.RawExtension{Raw: raw})
+	return out.WithConditions(ready).WithData(runtime.RawExtension{Raw: raw})
+}
+
+// link is the RDMA device for traffic with its first port.
+func link(n hardware.NIC) (device, layer, state string) {
+	if len(n.RDMA) == 0 || len(n.RDMA[0].Ports) == 0 {
+		return "", "", ""
+	}
+	port := n.RDMA[0].Ports[0]
+	return n.RDMA[0].Name, port.LinkLayer, port.State
+}
+
+// network says whether a container can use the NIC. InfiniBand works anywhere. On
+// Ethernet RDMA goes by the addresses of the network interface, which stays on the
+// host: whether the pod is in the host's network is not known here.
+func (r *reporter) network(layer string) *metaapply.ConditionApplyConfiguration {
+	c := metaapply.Condition().WithType("NetworkReady").WithLastTransitionTime(metav1.Now())
+	if layer == hardware.LinkLayerInfiniBand {
+		return c.WithStatus(metav1.ConditionTrue).WithReason("InfiniBand").WithMessage("works in any pod")
+	}
+	return c.WithStatus(metav1.ConditionUnknown).WithReason("HostNetworkOnly").
+		WithMessage("RDMA over Ethernet needs the network interface, which is not moved into pods: it works in pods with hostNetwork only")
 }
 
 // run writes until ctx ends.

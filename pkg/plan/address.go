@@ -40,11 +40,3 @@ func AddressesOf(claim *resourceapi.ResourceClaim, driverName string) ([]hardwar
 	slices.Sort(out)
 	return slices.Compact(out), nil
 }
-
-// GPUs is what Addresses was called before there were NICs.
-func (p Plan) GPUs() []hardware.PCIAddress { return p.Addresses() }
-
-// GPUsOf is what AddressesOf was called before there were NICs.
-func GPUsOf(claim *resourceapi.ResourceClaim, driverName string) ([]hardware.PCIAddress, error) {
-	return AddressesOf(claim, driverName)
-}

@@ -110,6 +110,9 @@ func (b *builder) add(index int, r resourceapi.DeviceRequestAllocationResult) er
 	if p := found.Partition; p != nil {
 		d.MIG = &Slice{Profile: p.Profile.Enum, ProfileID: p.Profile.ID, Name: p.Profile.Name, Placement: p.Placement}
 	}
+	if r.ShareID != nil {
+		d.ShareID = string(*r.ShareID)
+	}
 	if found.NIC != nil {
 		d.NIC = b.nic(index, r, found)
 	}

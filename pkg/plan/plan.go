@@ -39,6 +39,9 @@ type Device struct {
 	Admin bool `json:"admin,omitempty"`
 	// MIG is set for a MIG slice.
 	MIG *Slice `json:"mig,omitempty"`
+	// ShareID tells the shares of a device apart that several claims have a part of;
+	// empty for a device that is given to one.
+	ShareID string `json:"shareID,omitempty"`
 	// NIC is set for a NIC and for a pair.
 	NIC *NIC `json:"nic,omitempty"`
 }
