@@ -21,6 +21,7 @@ func (f serverFile) readBoard(r *reader, s *Server) {
 	s.NVLinksPerGPU, s.NVLinkVersion = nvlink.PerGPU, nvlink.Version
 	s.Fabric = need(r, "fabric", f.Fabric)
 	s.NUMACPUs = need(r, "numaCPUs", f.NUMACPUs)
+	s.NodesPerSocket = max(1, maybe(r, "nodesPerSocket", f.NodesPerSocket))
 	if (nvlink.PerGPU == 0) != (nvlink.Version == 0) {
 		r.fail("nvlink", "%d links of version %d: both or none", nvlink.PerGPU, nvlink.Version)
 	}
