@@ -107,6 +107,9 @@ func (s *Snapshot) findNIC(name string) (nic, device int, err error) {
 			}
 		}
 	}
+	if len(s.NICs) == 0 {
+		return 0, 0, fmt.Errorf("NIC %q: %w; this server has none", name, errNoNIC)
+	}
 	var known []string
 	for _, n := range s.NICs {
 		known = append(known, string(n.PCI))
