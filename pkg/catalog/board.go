@@ -21,6 +21,7 @@ func (f serverFile) readBoard(r *reader, s *Server) {
 	s.NVLinksPerGPU, s.NVLinkVersion = nvlink.PerGPU, nvlink.Version
 	s.Fabric = need(r, "fabric", f.Fabric)
 	s.NUMACPUs = need(r, "numaCPUs", f.NUMACPUs)
+	s.NodesPerSocket = max(1, maybe(r, "nodesPerSocket", f.NodesPerSocket))
 	if (nvlink.PerGPU == 0) != (nvlink.Version == 0) {
 		r.fail("nvlink", "%d links of version %d: both or none", nvlink.PerGPU, nvlink.Version)
 	}
@@ -37,6 +38,30 @@ func (f serverFile) readBoard(r *reader, s *Server) {
 	}
 	checkCPUs(r, s.NUMACPUs)
 }
+
+// CPUs are the processors of a NUMA node, in the order of the list.
+func (s Server) CPUs(node int) []int {
+	cpus, err := parseCPUs(s.NUMACPUs[node])
+	if err != nil {
+		return nil // LoadServer has looked at all lists
+	}
+	return cpus
+}
+
+// Distance is how far one NUMA node is from another as the firmware says (SLIT): 10
+// is a node from itself. The others are inferred: 12 within a socket, 21 across.
+func (s Server) Distance(from, to int) int {
+	switch {
+	case from == to:
+		return 10
+	case s.Socket(from) == s.Socket(to):
+		return 12
+	}
+	return 21
+}
+
+// Socket is the one that a NUMA node is in.
+func (s Server) Socket(node int) int { return node / s.NodesPerSocket }
 
 // checkCPUs wants readable lists, and each processor in one node only.
 func checkCPUs(r *reader, nodes map[int]string) {

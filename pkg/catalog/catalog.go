@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-//go:embed models geometries servers rules.yaml
+//go:embed models geometries nics servers rules.yaml
 var files embed.FS
 
 // ErrNotKnown is why a model is refused of which the catalog does not know all that

@@ -46,6 +46,7 @@ func TestServerNode(t *testing.T) {
 	want := hardware.GPU{
 		PCI: "0000:86:00.0", UUID: UUID("mixed", 1), Minor: 1, ProductName: "NVIDIA L40S", Brand: "Nvidia",
 		Architecture: "Ada Lovelace", CUDAComputeCapability: "8.9", MemoryMiB: 46068, PCIeRoot: "pci0000:85", NUMANode: &numa,
+		Bridges: []hardware.PCIAddress{"0000:85:01.0"},
 	}
 	if diff := cmp.Diff(want, n.GPUs[1]); diff != "" {
 		t.Errorf("L40S (-want +got):\n%s", diff)

@@ -10,7 +10,7 @@ import (
 	"github.com/cleave-dra/cleave/pkg/hardware"
 )
 
-// Server is one server with its GPUs.
+// Server is one server with its GPUs and network cards.
 type Server struct {
 	Name string
 	// DriverVersion is the NVIDIA driver's, for example "580.95.05".
@@ -29,8 +29,14 @@ type Server struct {
 	// NUMACPUs are the processors of the NUMA nodes, each as the kernel's list
 	// (cpulist), for example "0-55,112-167". All nodes that GPUs name are here.
 	NUMACPUs map[int]string
+	// NodesPerSocket is how many NUMA nodes a socket has; they are numbered socket
+	// by socket.
+	NodesPerSocket int
 	// GPUs are in ascending order of their PCI address, the order of NVML's indices.
 	GPUs []ServerGPU
+	// NICs are the network cards that can do RDMA, in ascending order of their PCI
+	// address.
+	NICs []ServerNIC
 }
 
 // ServerGPU is one GPU in its slot.
@@ -64,7 +70,14 @@ type serverFile struct {
 	NVLink    fact[nvlinkFile]     `json:"nvlink"`
 	Fabric    fact[bool]           `json:"fabric"`
 	NUMACPUs  fact[map[int]string] `json:"numaCPUs"`
-	GPUs      []serverGPUFile      `json:"gpus"`
+	// NodesPerSocket is 1 where it is left out.
+	NodesPerSocket fact[int]       `json:"nodesPerSocket"`
+	GPUs           []serverGPUFile `json:"gpus"`
+	// NICAddresses and NICPlaces are where those of the NICs come from, if there are
+	// any; places are NUMA nodes, root complexes and bridges.
+	NICAddresses provenance      `json:"nicAddresses"`
+	NICPlaces    provenance      `json:"nicPlaces"`
+	NICs         []serverNICFile `json:"nics"`
 }
 
 type serverGPUFile struct {
@@ -106,6 +119,7 @@ func LoadServer(name string) (Server, []Warning, error) {
 		s.GPUs = append(s.GPUs, g.read(r, i))
 	}
 	f.readBoard(r, &s)
+	f.readNICs(r, &s)
 	r.finish()
 	checkOrder(r, s)
 	if err := errors.Join(r.errs...); err != nil {
@@ -182,15 +196,15 @@ func FormatUUID(prefix string, b [16]byte) string {
 }
 
 // Node is the model that a perfect discovery of the fresh server yields: MIG mode
-// off, UUIDs from the server's name as seed.
+// off, UUIDs and GUIDs from the server's name as seed.
 func (s Server) Node() hardware.Node {
-	n := hardware.Node{DriverVersion: s.DriverVersion, CUDADriverVersion: s.CUDADriverVersion}
+	n := hardware.Node{DriverVersion: s.DriverVersion, CUDADriverVersion: s.CUDADriverVersion, NICs: s.FreshNICs(s.Name)}
 	for i, g := range s.GPUs {
 		h := hardware.GPU{
 			PCI: g.PCI, UUID: UUID(s.Name, i), Minor: g.Minor,
 			ProductName: g.Model.ProductName, Brand: g.Model.Brand, Architecture: g.Model.Architecture,
 			CUDAComputeCapability: g.Model.ComputeCapability, MemoryMiB: g.Model.MemoryMiB,
-			PCIeRoot: g.RootComplex,
+			PCIeRoot: g.RootComplex, Bridges: slices.Clone(g.Bridges),
 		}
 		if g.NUMANode >= 0 {
 			numa := g.NUMANode

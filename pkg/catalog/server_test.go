@@ -24,6 +24,19 @@ func servers(t *testing.T) map[string]Server {
 	return out
 }
 
+// places are those of all GPUs and NICs.
+func places(s Server) []hardware.Place {
+	var out []hardware.Place
+	n := s.Node()
+	for _, g := range n.GPUs {
+		out = append(out, g.Place())
+	}
+	for _, nic := range n.NICs {
+		out = append(out, nic.Place())
+	}
+	return out
+}
+
 // TestServers has what distinguishes the servers.
 func TestServers(t *testing.T) {
 	type board struct {
@@ -42,7 +55,9 @@ func TestServers(t *testing.T) {
 		"hgx-b200":       {8, "b200-180gb", 18, 5, true, 2},
 		"hgx-h200":       {8, "h200-141gb", 18, 4, true, 2},
 		"mixed":          {2, "h100-80gb-sxm", 0, 0, false, 2},
+		"roce-vf":        {2, "h100-80gb-pcie", 0, 0, false, 2},
 		"rtx-pro-6000x8": {8, "rtx-pro-6000-blackwell", 0, 0, false, 2},
+		"xdr":            {1, "b200-180gb", 0, 0, false, 2},
 	}
 	got := map[string]board{}
 	for name, s := range servers(t) {
@@ -54,29 +69,31 @@ func TestServers(t *testing.T) {
 }
 
 // TestServersAreTrees asks that each bridge has one place only, below one root
-// complex, and that no GPU is a bridge.
+// complex, and that no GPU or NIC is a bridge.
 func TestServersAreTrees(t *testing.T) {
 	for name, s := range servers(t) {
 		t.Run(name, func(t *testing.T) {
-			parents := map[hardware.PCIAddress]string{}
-			for _, g := range s.GPUs {
-				parent := g.RootComplex
-				for _, address := range append(slices.Clone(g.Bridges), g.PCI) {
+			parents, leaves := map[hardware.PCIAddress]string{}, map[string]bool{}
+			for _, p := range places(s) {
+				parent := p.PCIeRoot
+				for _, address := range append(slices.Clone(p.Bridges), p.PCI) {
 					if known, ok := parents[address]; ok && known != parent {
 						t.Errorf("%s is below %s and below %s", address, known, parent)
 					}
 					parents[address] = parent
 					parent = string(address)
 				}
-				if root := strings.TrimPrefix(g.RootComplex, "pci"); len(g.Bridges) > 0 && !strings.HasPrefix(string(g.Bridges[0]), root+":") {
-					t.Errorf("%s: the first bridge %s is not on the bus of %s", g.PCI, g.Bridges[0], g.RootComplex)
+				if leaves[string(p.PCI)] {
+					t.Errorf("%s is there twice", p.PCI)
+				}
+				leaves[string(p.PCI)] = true
+				if root := strings.TrimPrefix(p.PCIeRoot, "pci"); len(p.Bridges) > 0 && !strings.HasPrefix(string(p.Bridges[0]), root+":") {
+					t.Errorf("%s: the first bridge %s is not on the bus of %s", p.PCI, p.Bridges[0], p.PCIeRoot)
 				}
 			}
-			for _, g := range s.GPUs {
-				for address, parent := range parents {
-					if parent == string(g.PCI) {
-						t.Errorf("%s is below the GPU %s", address, g.PCI)
-					}
+			for address, parent := range parents {
+				if leaves[parent] {
+					t.Errorf("%s is below %s, which is no bridge", address, parent)
 				}
 			}
 		})

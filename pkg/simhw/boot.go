@@ -19,7 +19,8 @@ func bootID(seed string, boot int) string {
 // and instances are gone, lost GPUs are back, the driver is loaded, and MIG mode
 // is off where it does not survive a reboot (Hopper and newer). Where it needs a
 // reset it survives, and a pending change is in effect after the reboot, except
-// in a machine with GPUs passed through, whose reboot does not reset them.
+// in a machine with GPUs passed through, whose reboot does not reset them. NICs are
+// as after the first boot.
 func (e *Engine) Reboot() error {
 	defer e.lockAll()()
 	return e.commit(func(s *Snapshot) {
@@ -38,6 +39,7 @@ func (e *Engine) Reboot() error {
 				e.activate(s, i)
 			}
 		}
+		e.rebootNICs(s)
 	})
 }
 

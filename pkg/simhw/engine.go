@@ -1,5 +1,5 @@
-// Package simhw is the simulated hardware: the rules by which the GPUs of one
-// node behave, with their state. Subpackages serve it to other processes through
+// Package simhw is the simulated hardware: the rules by which the GPUs and NICs of
+// one node behave, with their state. Subpackages serve it to other processes through
 // a libnvidia-ml.so.1 of its own and write the file tree of a driver around it.
 //
 // Return codes and rules are those of nvml.h (NVIDIA/go-nvml, pkg/nvml/nvml.h)
@@ -15,7 +15,7 @@ import (
 	"github.com/cleave-dra/cleave/pkg/catalog"
 )
 
-// Engine is the GPUs of one server. Its methods may be called concurrently.
+// Engine is the GPUs and NICs of one server. Its methods may be called concurrently.
 // Changes of one GPU happen one after the other, as in the real driver; reads
 // never wait for a change that is under way.
 type Engine struct {
@@ -25,8 +25,10 @@ type Engine struct {
 	stats   stats
 	// changing has one lock for each GPU, held while a change takes its time.
 	changing []sync.Mutex
-	events   eventSets
-	gauges   gauges
+	// nics is held while NICs are changed.
+	nics   sync.Mutex
+	events eventSets
+	gauges gauges
 
 	mu sync.Mutex
 	// now is the present state. States are never modified, only followed by others.
@@ -57,6 +59,9 @@ func NewEngine(server catalog.Server, o Options) (*Engine, error) {
 	if state == nil {
 		state = fresh(server, o)
 	}
+	if state.NICs == nil { // also in a state from before there were any
+		state.NICs, state.Network = freshNICs(server, o.Seed), freshNetwork()
+	}
 	state.BootID = bootID(o.Seed, state.Boot)
 	state.Driver = loadedDriver(server)
 	for i := range state.GPUs {
@@ -67,6 +72,7 @@ func NewEngine(server catalog.Server, o Options) (*Engine, error) {
 	}
 	e.now = newMoment(*state)
 	o.Observe(*state)
+	e.awaitNICs()
 	return e, nil
 }
 
@@ -126,7 +132,9 @@ func (e *Engine) lockAll() (unlock func()) {
 	for i := range e.changing {
 		e.changing[i].Lock()
 	}
+	e.nics.Lock()
 	return func() {
+		e.nics.Unlock()
 		for i := range e.changing {
 			e.changing[i].Unlock()
 		}
@@ -160,5 +168,5 @@ func (e *Engine) migModel(gpu int) (*catalog.MIG, nvml.Return) {
 
 // String names the simulation in logs.
 func (e *Engine) String() string {
-	return fmt.Sprintf("simulated %s (%d GPUs, seed %s)", e.server.Name, len(e.server.GPUs), e.options.Seed)
+	return fmt.Sprintf("simulated %s (%d GPUs, %d NICs, seed %s)", e.server.Name, len(e.server.GPUs), len(e.server.NICs), e.options.Seed)
 }

@@ -25,6 +25,10 @@ type Snapshot struct {
 	Driver DriverState `json:"driver"`
 	// GPUs has one entry for each slot of the server, with or without a GPU.
 	GPUs []GPUState `json:"gpus"`
+	// NICs are the functions of the network cards, in ascending order of their
+	// address; virtual ones come and go.
+	NICs    []NICState   `json:"nics,omitempty"`
+	Network NetworkState `json:"network"`
 }
 
 // GPUState is one slot and its GPU.
@@ -88,6 +92,11 @@ type ComputeState struct {
 
 func (s *Snapshot) clone() *Snapshot {
 	out := *s
+	out.NICs = slices.Clone(s.NICs)
+	for i := range out.NICs {
+		out.NICs[i] = s.NICs[i].clone()
+	}
+	out.Network.DefaultRoutes = slices.Clone(s.Network.DefaultRoutes)
 	out.GPUs = slices.Clone(s.GPUs)
 	for i := range out.GPUs {
 		out.GPUs[i].Processes = slices.Clone(s.GPUs[i].Processes)

@@ -27,7 +27,7 @@ const (
 )
 
 const usage = `Usage:
-  cleave-simhw serve --root DIR --server NAME --state DIR   simulate the GPUs of a node
+  cleave-simhw serve --root DIR --server NAME --state DIR   simulate the GPUs and NICs of a node
   cleave-simhw ctl COMMAND --root DIR                       ask or change a simulated node
   nvidia-smi                                                (as a program of that name)
 Each takes -h.

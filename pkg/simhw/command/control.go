@@ -51,6 +51,7 @@ func newControl(e *simhw.Engine, files *tree.Tree) http.Handler {
 	c.fileRoutes()
 	c.faultRoutes()
 	c.healthRoutes()
+	c.nicRoutes()
 	return c
 }
 

@@ -25,7 +25,7 @@ type ctlCommand struct {
 // ctlCommands are all, in the order of the usage.
 func ctlCommands() []ctlCommand {
 	var out []ctlCommand
-	for _, group := range [][]ctlCommand{stateCommands(), gpuCommands(), slotCommands(), processCommands(), driverCommands(), fileCommands(), faultCommands(), healthCommands()} {
+	for _, group := range [][]ctlCommand{stateCommands(), gpuCommands(), slotCommands(), processCommands(), driverCommands(), fileCommands(), faultCommands(), healthCommands(), nicCommands()} {
 		out = append(out, group...)
 	}
 	return out
@@ -36,7 +36,7 @@ func ctlUsage(w io.Writer) {
 	for _, c := range ctlCommands() {
 		fmt.Fprintf(w, "  %-60s %s\n", strings.TrimSpace(c.name+" "+c.arguments), c.does)
 	}
-	fmt.Fprint(w, "\nGPUs are given by their slot, which is their \"index\" in the list.\n")
+	fmt.Fprint(w, "\nGPUs are given by their slot, which is their \"index\" in the list; NICs by PCI address, network interface or RDMA device.\n")
 }
 
 // findCtl takes the name off the arguments.

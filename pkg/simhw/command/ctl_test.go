@@ -40,7 +40,7 @@ func newNode(t *testing.T) *node {
 		}
 	}
 	files := tree.New(tree.Config{Root: root, Libraries: root, Executable: filepath.Join(root, "program"), Server: server,
-		Majors: serve.Majors{GPU: 195, Capability: 384, UVM: 385}})
+		Majors: serve.Majors{GPU: 195, Capability: 384, UVM: 385, InfiniBand: 231, Misc: 386}})
 	engine, err := simhw.NewEngine(server, simhw.Options{Observe: func(s simhw.Snapshot) {
 		if err := files.Sync(s); err != nil {
 			t.Error(err)

@@ -31,7 +31,7 @@ func fileCommands() []ctlCommand {
 }
 
 func spoilFlags(fs *flag.FlagSet) func() (request, error) {
-	path := fs.String("path", "", "`path` below the root, for example dev/nvidia0, proc/devices or sys/bus/pci/devices/0000:3b:00.0/numa_node (required)")
+	path := fs.String("path", "", "`path` below the root, for example dev/nvidia0, proc/devices, sys/bus/pci/devices/0000:3b:00.0/numa_node or sys/class/infiniband/mlx5_0/ports/1/state (required)")
 	lasts := fs.Duration("for", 0, "`time` after which it is right by itself; 0 means never")
 	var f tree.Fault
 	fs.BoolVar(&f.Missing, "missing", false, "it is not there")

@@ -15,7 +15,7 @@ func stateCommands() []ctlCommand {
 		{name: "list", does: "print the state as JSON", request: get("/state")},
 		{name: "watch", does: "print the state as one line of JSON, now and after every change", request: watch},
 		{name: "stats", does: "print how often each NVML function was called, and how many calls were to change something", request: get("/stats")},
-		{name: "reboot", does: "do to the GPUs what a reboot of the node does; the boot id changes", request: post("/reboot", nil)},
+		{name: "reboot", does: "do to GPUs and NICs what a reboot of the node does; the boot id changes", request: post("/reboot", nil)},
 	}
 }
 

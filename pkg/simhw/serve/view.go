@@ -19,6 +19,10 @@ type Majors struct {
 	GPU        int `json:"gpu"`
 	Capability int `json:"capability"`
 	UVM        int `json:"uvm"`
+	// InfiniBand is that of /dev/infiniband/*, Misc that of rdma_cm there, which on a
+	// real node is one of the misc devices.
+	InfiniBand int `json:"infiniband"`
+	Misc       int `json:"misc"`
 }
 
 // view is what a client may see: the library tells which device nodes it has, as

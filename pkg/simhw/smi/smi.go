@@ -29,7 +29,7 @@ const usage = `This is a stand-in for nvidia-smi on simulated hardware. It can d
     nvidia-smi -L                        list the GPUs and MIG devices
     nvidia-smi --query-gpu=FIELD,... --format=csv[,noheader][,nounits]
     nvidia-smi --help-query-gpu          list the fields
-    nvidia-smi topo -m                   how the GPUs are connected
+    nvidia-smi topo -m                   how GPUs and NICs are connected
     nvidia-smi mig -lgip                 profiles of GPU instances
     nvidia-smi mig -lgipp                where they can be placed
     nvidia-smi mig -lgi                  GPU instances
@@ -41,6 +41,8 @@ All but topo take -i GPU,... with indices, UUIDs or PCI addresses.
 type client struct {
 	lib nvml.Interface
 	out strings.Builder
+	// sys is where /sys is.
+	sys string
 	// only are the GPUs that -i names; empty for all.
 	only []string
 }
@@ -61,7 +63,7 @@ func Run(executable string, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stdout, "%v\n%s", err, usage)
 		return exitUsage
 	}
-	c := &client{lib: nvml.New(nvml.WithLibraryPath(library(executable))), only: only}
+	c := &client{lib: nvml.New(nvml.WithLibraryPath(library(executable))), sys: sysfs(executable), only: only}
 	if ret := c.lib.Init(); ret != nvml.SUCCESS {
 		return report(ret, stdout, stderr)
 	}
@@ -133,6 +135,16 @@ func library(executable string) string {
 		}
 	}
 	return soname
+}
+
+// sysfs is that of the driver root that the program is in, which is the machine's own
+// in a container.
+func sysfs(executable string) string {
+	root, _ := strings.CutSuffix(executable, "/usr/bin/nvidia-smi")
+	if root == executable {
+		root = ""
+	}
+	return filepath.Join("/", root, "sys")
 }
 
 // gpu is a GPU with the index by which nvidia-smi calls it.

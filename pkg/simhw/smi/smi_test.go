@@ -145,3 +145,33 @@ func TestUsage(t *testing.T) {
 		})
 	}
 }
+
+// Distances of NICs on servers where they differ from one to the next: golden, and
+// what the legend makes of the catalogue.
+func TestTopologyOfNICs(t *testing.T) {
+	for _, server := range []string{"dgx-a100", "gb200-tray", "xdr"} {
+		t.Run(server, func(t *testing.T) {
+			n := simnode.Start(t, server)
+			out, code := run(t, n, "topo", "-m")
+			if code != 0 {
+				t.Errorf("exit code %d: %s", code, out)
+			}
+			golden(t, server+".topo", out)
+		})
+	}
+}
+
+// A NIC that is gone, or whose files are broken, takes nothing else with it.
+func TestTopologyFollowsNICs(t *testing.T) {
+	n := simnode.Start(t, "mixed")
+	ctl(t, n, "nic", "unplug", "--nic=mlx5_0")
+	out, code := run(t, n, "topo", "-m")
+	if code != 0 || !strings.Contains(out, "\tGPU1\tNIC0\tCPU") || !strings.HasSuffix(out, "\n  NIC0: mlx5_1\n\n") {
+		t.Errorf("exit code %d: %s", code, out)
+	}
+	ctl(t, n, "files", "spoil", "--path=sys/class/infiniband/mlx5_1", "--dangling")
+	out, code = run(t, n, "topo", "-m")
+	if code != 0 || strings.Contains(out, "NIC") {
+		t.Errorf("exit code %d: %s", code, out)
+	}
+}

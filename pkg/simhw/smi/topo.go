@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
+
+	"github.com/cleave-dra/cleave/pkg/hardware"
 )
 
 const legend = `
@@ -34,6 +36,7 @@ func topology(c *client) error {
 	if err != nil {
 		return err
 	}
+	nics := c.nics()
 	links := map[int]int{}
 	for _, g := range gpus {
 		if links[g.index], err = switchLinks(g); err != nil {
@@ -41,7 +44,11 @@ func topology(c *client) error {
 		}
 		fmt.Fprintf(&c.out, "\tGPU%d", g.index)
 	}
+	for i := range nics {
+		fmt.Fprintf(&c.out, "\tNIC%d", i)
+	}
 	c.out.WriteString("\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\n")
+	var places []hardware.Place
 	for _, a := range gpus {
 		fmt.Fprintf(&c.out, "GPU%d", a.index)
 		for _, b := range gpus {
@@ -51,17 +58,36 @@ func topology(c *client) error {
 			}
 			c.out.WriteString("\t" + text)
 		}
-		cpus, err := affinity(a.GetCpuAffinity(maxCPUs))
-		if err != nil {
+		at, ret := address(a)
+		if ret != nvml.SUCCESS {
+			return ret
+		}
+		place := c.place(at)
+		places = append(places, place)
+		for _, nic := range nics {
+			fmt.Fprintf(&c.out, "\t%s", distanceBetween(place, nic.place))
+		}
+		if err := c.affinities(a); err != nil {
 			return err
 		}
-		nodes, err := affinity(a.GetMemoryAffinity(maxNodes, nvml.AFFINITY_SCOPE_NODE))
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(&c.out, "\t%s\t%s\t\tN/A\n", cpus, nodes)
 	}
+	c.nicRows(places, nics)
 	c.out.WriteString(legend)
+	c.nicLegend(nics)
+	return nil
+}
+
+// affinities end a GPU's row.
+func (c *client) affinities(g gpu) error {
+	cpus, err := affinity(g.GetCpuAffinity(maxCPUs))
+	if err != nil {
+		return err
+	}
+	nodes, err := affinity(g.GetMemoryAffinity(maxNodes, nvml.AFFINITY_SCOPE_NODE))
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(&c.out, "\t%s\t%s\t\tN/A\n", cpus, nodes)
 	return nil
 }
 

@@ -34,7 +34,7 @@ type placedFault struct {
 
 // SetFault spoils a path below the root until it is cleared, or for a time if
 // that is not 0, as for something that comes late. A path through
-// sys/bus/pci/devices means the device's own. It fails if there is no such path.
+// a link, as below sys/bus/pci/devices or sys/class, means what the link leads to. It fails if there is no such path.
 func (t *Tree) SetFault(path string, f Fault, lasts time.Duration) error {
 	if f.count() != 1 {
 		return errors.New("a fault of a file needs exactly one of missing, content, dangling, unreadable, without and twice")
@@ -44,7 +44,7 @@ func (t *Tree) SetFault(path string, f Fault, lasts time.Duration) error {
 	want := t.plan(t.state)
 	path = want.resolve(path)
 	if _, there := want[path]; !there && (!f.Missing || len(want.below(path)) == 0) {
-		return fmt.Errorf("there is no %s below %s; paths are those of the driver root, for example dev/nvidia0, proc/devices or %s/ADDRESS/numa_node",
+		return fmt.Errorf("there is no %s below %s; paths are those of the driver root, for example dev/nvidia0, proc/devices, %s/ADDRESS/numa_node or sys/class/infiniband/mlx5_0/ports/1/state",
 			path, t.Root, links)
 	}
 	t.forget(path)
@@ -102,19 +102,19 @@ func (f Fault) count() int {
 	return n
 }
 
-// resolve follows the links of PCI devices.
+// resolve follows the links on the way to a path, but not the path itself.
 func (p plan) resolve(path string) string {
 	path = filepath.Clean(strings.TrimPrefix(path, "/"))
-	rest, ok := strings.CutPrefix(path, links+"/")
-	if !ok {
-		return path
+	// The tree's own links lead into directories without links.
+	for end, c := range path {
+		if c != '/' {
+			continue
+		}
+		if e, ok := p[path[:end]]; ok && e.kind == symlink {
+			return p.resolve(filepath.Join(filepath.Dir(path[:end]), e.text, path[end:]))
+		}
 	}
-	address, attribute, inside := strings.Cut(rest, "/")
-	device, ok := p[filepath.Join(links, address)]
-	if !ok || !inside {
-		return path
-	}
-	return filepath.Join(links, device.text, attribute)
+	return path
 }
 
 // below are the paths within a directory.

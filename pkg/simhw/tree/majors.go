@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/cleave-dra/cleave/pkg/catalog"
 	"github.com/cleave-dra/cleave/pkg/simhw/serve"
 )
 
@@ -27,45 +28,54 @@ func (h Host) Majors(file string) (serve.Majors, error) {
 	if err != nil {
 		return serve.Majors{}, err
 	}
+	var kept serve.Majors
 	raw, err := os.ReadFile(file)
-	if errors.Is(err, os.ErrNotExist) {
-		m, err := chooseMajors(taken)
-		if err != nil {
-			return m, err
-		}
-		raw, err := json.Marshal(m)
-		if err != nil {
-			return m, fmt.Errorf("encode device majors: %w", err)
-		}
-		return m, writeFile(file, raw, 0o644)
-	}
-	if err != nil {
-		return serve.Majors{}, fmt.Errorf("read device majors: %w", err)
-	}
-	var m serve.Majors
-	if err := json.Unmarshal(raw, &m); err != nil {
-		return m, fmt.Errorf("decode device majors %s: %w", file, err)
-	}
-	for _, n := range []int{m.GPU, m.Capability, m.UVM} {
-		if owner, ok := taken[n]; ok {
-			return m, fmt.Errorf("device major %d, used for simulated nodes so far, now belongs to %q: stop the pods with simulated GPUs, remove %s and start again", n, owner, file)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+	case err != nil:
+		return kept, fmt.Errorf("read device majors: %w", err)
+	default:
+		if err := json.Unmarshal(raw, &kept); err != nil {
+			return kept, fmt.Errorf("decode device majors %s: %w", file, err)
 		}
 	}
-	return m, nil
+	m := kept
+	if err := completeMajors(&m, taken, file); err != nil || m == kept {
+		return m, err
+	}
+	if raw, err = json.Marshal(m); err != nil {
+		return m, fmt.Errorf("encode device majors: %w", err)
+	}
+	return m, writeFile(file, raw, 0o644)
 }
 
-func chooseMajors(taken map[int]string) (serve.Majors, error) {
-	var free []int
-	if _, ok := taken[gpuMajor]; !ok {
-		free = append(free, gpuMajor)
-	}
-	for n := firstDynamic; n <= lastDynamic && len(free) < 3; n++ {
-		if _, ok := taken[n]; !ok {
-			free = append(free, n)
+// completeMajors chooses those that are 0: the ones that the kernel has assigned, if
+// they are free. The file may be from before some of them were needed.
+func completeMajors(m *serve.Majors, taken map[int]string, file string) error {
+	all := []struct {
+		number    *int
+		preferred int // 0 is none
+	}{{&m.GPU, gpuMajor}, {&m.Capability, 0}, {&m.UVM, 0}, {&m.InfiniBand, catalog.InfiniBandMajor}, {&m.Misc, 0}}
+	used := map[int]bool{}
+	for _, major := range all {
+		if owner, ok := taken[*major.number]; ok && *major.number != 0 {
+			return fmt.Errorf("device major %d, used for simulated nodes so far, now belongs to %q: stop the pods with simulated devices, remove %s and start again", *major.number, owner, file)
 		}
+		used[*major.number] = true
 	}
-	if len(free) < 3 {
-		return serve.Majors{}, fmt.Errorf("no free device majors between %d and %d", firstDynamic, lastDynamic)
+	free := func(n int) bool { return taken[n] == "" && !used[n] && n != 0 }
+	for _, major := range all {
+		n := major.preferred
+		for dynamic := firstDynamic; dynamic <= lastDynamic && !free(n); dynamic++ {
+			n = dynamic
+		}
+		switch {
+		case *major.number != 0:
+			continue
+		case !free(n):
+			return fmt.Errorf("no free device majors between %d and %d", firstDynamic, lastDynamic)
+		}
+		*major.number, used[n] = n, true
 	}
-	return serve.Majors{GPU: free[0], Capability: free[1], UVM: free[2]}, nil
+	return nil
 }

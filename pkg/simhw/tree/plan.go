@@ -41,12 +41,31 @@ func (t *Tree) plan(s simhw.Snapshot) plan {
 	t.devices(p, s)
 	t.proc(p, s)
 	t.sys(p, s)
+	t.numa(p)
+	t.network(p, s)
+	t.nics(p, s)
 	return p
 }
 
 func (p plan) file(path, content string) { p[path] = entry{kind: file, text: content, mode: 0o444} }
 
 func (p plan) link(path, target string) { p[path] = entry{kind: symlink, text: target} }
+
+// linkTo is a link as the kernel makes them: relative. Both paths are below the root.
+func (p plan) linkTo(path, target string) {
+	relative, err := filepath.Rel(filepath.Dir(path), target)
+	if err != nil {
+		panic(err) // both are relative
+	}
+	p.link(path, relative)
+}
+
+// files are attributes of something, each with a line of its own.
+func (p plan) files(dir string, attributes map[string]string) {
+	for name, value := range attributes {
+		p.file(filepath.Join(dir, name), value+"\n")
+	}
+}
 
 func (p plan) node(path string, major, minor int, mode fs.FileMode) {
 	p[path] = entry{kind: node, major: major, minor: minor, mode: mode}

@@ -11,12 +11,10 @@ import (
 
 func (t *Tree) proc(p plan, s simhw.Snapshot) {
 	p.file("proc/sys/kernel/random/boot_id", s.BootID+"\n")
+	p.file("proc/devices", t.characterDevices(s))
 	if s.Driver.Unloaded {
-		p.file("proc/devices", "Character devices:\n\nBlock devices:\n")
 		return
 	}
-	p.file("proc/devices", fmt.Sprintf("Character devices:\n%3d nvidia\n%3d nvidia-modeset\n%3d nvidiactl\n%3d nvidia-caps\n%3d nvidia-uvm\n\nBlock devices:\n",
-		t.Majors.GPU, t.Majors.GPU, t.Majors.GPU, t.Majors.Capability, t.Majors.UVM))
 	machine := map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[runtime.GOARCH]
 	p.file("proc/driver/nvidia/version", fmt.Sprintf("NVRM version: NVIDIA UNIX Open Kernel Module for %s  %s  Release Build  (cleave-simhw: simulated)\n",
 		machine, s.Driver.Version))
@@ -37,6 +35,28 @@ func (t *Tree) proc(p plan, s simhw.Snapshot) {
 			p.file(path, capabilityFile(minor, accessMode))
 		}
 	}
+}
+
+// characterDevices are the majors that are given away.
+func (t *Tree) characterDevices(s simhw.Snapshot) string {
+	var b strings.Builder
+	b.WriteString("Character devices:\n")
+	add := func(major int, names ...string) {
+		for _, name := range names {
+			fmt.Fprintf(&b, "%3d %s\n", major, name)
+		}
+	}
+	if !s.Driver.Unloaded {
+		add(t.Majors.GPU, "nvidia", "nvidia-modeset", "nvidiactl")
+		add(t.Majors.Capability, "nvidia-caps")
+		add(t.Majors.UVM, "nvidia-uvm")
+	}
+	if t.hasRDMA() {
+		add(t.Majors.InfiniBand, "infiniband_mad", "infiniband_verbs")
+		add(t.Majors.Misc, "misc")
+	}
+	b.WriteString("\nBlock devices:\n")
+	return b.String()
 }
 
 // capabilityFile is what the driver shows of a capability.

@@ -14,13 +14,25 @@ import (
 	"github.com/cleave-dra/cleave/pkg/simhw/serve"
 )
 
-// newTree is one of the server mixed with what it is made from.
+var testMajors = serve.Majors{GPU: 195, Capability: 384, UVM: 385, InfiniBand: 231, Misc: 386}
+
+// newTree is one of the server mixed with what it is made from, without NICs, which
+// would be most of the files.
 func newTree(t *testing.T) (*Tree, simhw.Snapshot) {
+	t.Helper()
+	tr, e := newTreeOf(t, "mixed")
+	s := e.Snapshot()
+	tr.Server.NICs, s.NICs = nil, nil
+	return tr, s
+}
+
+// newTreeOf is one of any server, which does not follow the engine by itself.
+func newTreeOf(t *testing.T, name string) (*Tree, *simhw.Engine) {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("only root can make device nodes (mknod)")
 	}
-	server, _, err := catalog.LoadServer("mixed")
+	server, _, err := catalog.LoadServer(name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,8 +46,8 @@ func newTree(t *testing.T) (*Tree, simhw.Snapshot) {
 	}
 	return New(Config{
 		Root: t.TempDir(), Libraries: lib, Executable: filepath.Join(lib, "program"), Server: server,
-		Majors: serve.Majors{GPU: 195, Capability: 384, UVM: 385},
-	}), e.Snapshot()
+		Majors: testMajors,
+	}), e
 }
 
 // changed is the state after a change.

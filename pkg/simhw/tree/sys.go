@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"github.com/cleave-dra/cleave/pkg/hardware"
 	"github.com/cleave-dra/cleave/pkg/simhw"
 )
 
@@ -15,11 +16,7 @@ const links = "sys/bus/pci/devices"
 // the root complex and all bridges. The driver has no part in it.
 func (t *Tree) sys(p plan, s simhw.Snapshot) {
 	for i, g := range t.Server.GPUs {
-		dir := filepath.Join("devices", g.RootComplex)
-		for _, bridge := range g.Bridges {
-			dir = filepath.Join(dir, string(bridge))
-			p.pciDevice(dir, string(bridge), map[string]string{"class": "0x060400", "numa_node": fmt.Sprint(g.NUMANode)})
-		}
+		dir := p.bridges(g.RootComplex, g.Bridges, g.NUMANode)
 		if s.GPUs[i].Absent {
 			continue
 		}
@@ -36,8 +33,17 @@ func (t *Tree) sys(p plan, s simhw.Snapshot) {
 }
 
 func (p plan) pciDevice(dir, address string, attributes map[string]string) {
-	for name, value := range attributes {
-		p.file(filepath.Join("sys", dir, name), value+"\n")
+	p.files(filepath.Join("sys", dir), attributes)
+	p.linkTo(filepath.Join(links, address), filepath.Join("sys", dir))
+}
+
+// bridges makes those above a device and returns the directory that it is in, below
+// /sys.
+func (p plan) bridges(root string, bridges []hardware.PCIAddress, numaNode int) string {
+	dir := filepath.Join("devices", root)
+	for _, bridge := range bridges {
+		dir = filepath.Join(dir, string(bridge))
+		p.pciDevice(dir, string(bridge), map[string]string{"class": "0x060400", "numa_node": fmt.Sprint(numaNode)})
 	}
-	p.link(filepath.Join(links, address), filepath.Join("../../..", dir))
+	return dir
 }

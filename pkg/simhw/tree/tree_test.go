@@ -55,7 +55,7 @@ func TestMajors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(serve.Majors{GPU: 195, Capability: 385, UVM: 386}, first); diff != "" {
+	if diff := cmp.Diff(serve.Majors{GPU: 195, Capability: 385, UVM: 386, InfiniBand: 231, Misc: 387}, first); diff != "" {
 		t.Errorf("majors (-want +got):\n%s", diff)
 	}
 	put(t, filepath.Join(dir, "devices"), "Character devices:\n  1 mem\n")
@@ -76,6 +76,18 @@ func TestMajors(t *testing.T) {
 	}
 	if m, err := h.Majors(file); err != nil || m.GPU != 384 {
 		t.Errorf("195 is taken: %+v, %v", m, err)
+	}
+	put(t, filepath.Join(dir, "devices"), "Character devices:\n231 infiniband_mad\n")
+	put(t, file, `{"gpu":195,"capability":384,"uvm":385}`)
+	want := serve.Majors{GPU: 195, Capability: 384, UVM: 385, InfiniBand: 386, Misc: 387}
+	for range 2 { // the second time they are in the file
+		m, err := h.Majors(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, m); diff != "" {
+			t.Errorf("a file from before there were NICs (-want +got):\n%s", diff)
+		}
 	}
 }
 

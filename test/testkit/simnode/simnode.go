@@ -1,4 +1,4 @@
-// Package simnode gives a test a node with simulated GPUs: the real daemon in a
+// Package simnode gives a test a node with simulated GPUs and NICs: the real daemon in a
 // process of its own, with its file tree and its libnvidia-ml.so.1.
 package simnode
 
