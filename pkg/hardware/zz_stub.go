@@ -68,6 +68,9 @@ func (n Node) stubDevice(name string) (Device, error) {
 	if err != nil {
 		return Device{}, err
 	}
+	if len(n.NICs) == 0 {
+		return Device{}, fmt.Errorf("device name %q is not one of this driver", name)
+	}
 	last := addrs[len(addrs)-1]
 	i := slices.IndexFunc(n.NICs, func(nic NIC) bool { return nic.PCI == last })
 	if i < 0 {
