@@ -2,7 +2,7 @@ package allocate_test
 
 import (
 	"errors"
-	"slices"
+	stdslices "slices"
 	"testing"
 
 	resourceapi "k8s.io/api/resource/v1"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/cleave-dra/cleave/pkg/allocate"
 	"github.com/cleave-dra/cleave/pkg/catalog"
+	"github.com/cleave-dra/cleave/pkg/slices"
 )
 
 // What schedulers were once found to do wrong with devices that consume counters.
@@ -19,8 +20,32 @@ func allocators() map[string]structured.Features {
 }
 
 // TestPublishedSCHD01: devices that consume counters never also allow several
-// allocations (kubernetes/kubernetes#139034).
+// allocations (kubernetes/kubernetes#139034). Only shared NICs allow them at all.
 func TestPublishedSCHD01(t *testing.T) {
+	for _, sharing := range []slices.NICSharing{slices.NICExclusive, slices.NICByBandwidth} {
+		for _, pairs := range []bool{false, true} {
+			opts := slices.Options{NodeName: "worker-1", Partitions: true, NICSharing: sharing, Pairs: pairs}
+			resources, err := slices.Build(twins(), opts)
+			if refused := pairs && sharing == slices.NICByBandwidth; refused != (err != nil) {
+				t.Errorf("sharing %s, pairs %v: %v", sharing, pairs, err)
+			}
+			several := 0
+			for _, s := range allocate.Published(driver, "worker-1", resources) {
+				for _, d := range s.Spec.Devices {
+					if d.AllowMultipleAllocations == nil || !*d.AllowMultipleAllocations {
+						continue
+					}
+					several++
+					if len(d.ConsumesCounters) > 0 || *d.Attributes[slices.AttributeType].StringValue != slices.TypeNIC {
+						t.Errorf("sharing %s: device %s allows several allocations", sharing, d.Name)
+					}
+				}
+			}
+			if err == nil && (several > 0) != (sharing == slices.NICByBandwidth) {
+				t.Errorf("sharing %s: %d devices allow several allocations", sharing, several)
+			}
+		}
+	}
 	for _, server := range catalog.Servers() {
 		for _, s := range published(t, server) {
 			for _, d := range s.Spec.Devices {
@@ -83,7 +108,7 @@ func TestTaintedSCHD03(t *testing.T) {
 			// 55 of 56 slices are without a taint; a claim has at most 32 devices.
 			got := take(t, s, "b", claim("1g", 32))
 			got = append(got, take(t, s, "c", claim("1g", 23))...)
-			if slices.Contains(got, "gpu-0000-1b-00-0-mig-1g-10gb-6") {
+			if stdslices.Contains(got, "gpu-0000-1b-00-0-mig-1g-10gb-6") {
 				t.Error("the tainted slice was given out")
 			}
 		})

@@ -1,6 +1,7 @@
 package slices
 
 import (
+	"fmt"
 	"maps"
 	stdslices "slices"
 
@@ -145,19 +146,23 @@ func (p *problems) shared(what string, d resourceapi.Device) {
 	}
 	for _, name := range stdslices.Sorted(maps.Keys(d.Capacity)) {
 		c := d.Capacity[name]
-		policy := c.RequestPolicy
-		switch {
-		case policy == nil:
-			continue
-		case !multiple:
+		if c.RequestPolicy != nil && !multiple {
 			p.add("%s: capacity %s has a request policy, but is not shared", what, name)
-		case policy.Default == nil || policy.ValidRange == nil || policy.ValidRange.Min == nil || policy.ValidRange.Step == nil:
-			p.add("%s: capacity %s: the request policy lacks a default, a minimum or a step", what, name)
-		default:
-			value, from, step := policy.Default.Value(), policy.ValidRange.Min.Value(), policy.ValidRange.Step.Value()
-			if from < 0 || step <= 0 || value < from || value > c.Value.Value() || (value-from)%step != 0 {
-				p.add("%s: capacity %s: the default %d is not between the minimum %d and all %d in steps of %d", what, name, value, from, c.Value.Value(), step)
-			}
 		}
+		if c.RequestPolicy != nil {
+			p.requestPolicy(fmt.Sprintf("%s: capacity %s", what, name), c)
+		}
+	}
+}
+
+func (p *problems) requestPolicy(what string, c resourceapi.DeviceCapacity) {
+	policy := c.RequestPolicy
+	if policy.Default == nil || policy.ValidRange == nil || policy.ValidRange.Min == nil || policy.ValidRange.Step == nil {
+		p.add("%s: the request policy lacks a default, a minimum or a step", what)
+		return
+	}
+	value, from, step, all := policy.Default.Value(), policy.ValidRange.Min.Value(), policy.ValidRange.Step.Value(), c.Value.Value()
+	if from < 0 || step <= 0 || value < from || value > all || (value-from)%step != 0 {
+		p.add("%s: the default %d is not between the minimum %d and all %d in steps of %d", what, value, from, all, step)
 	}
 }
