@@ -90,7 +90,7 @@ func (o *options) plugin(driver *nvml.Driver, measured *metrics.Node) (*node.Plu
 		Journal: records,
 		CDI: cdi.New(cdi.Config{
 			Dir: o.cdiDir, DriverRoot: o.driverRoot, HostDriverRoot: o.hostDriverRoot, DevRoot: o.devRoot,
-			HookPath: o.hookPath, DriverVersion: driver.DriverVersion,
+			HookPath: o.hookPath, FilesDir: filepath.Join(o.pluginDir, "files"), DriverVersion: driver.DriverVersion,
 		}),
 		Metrics: measured,
 	}), nil

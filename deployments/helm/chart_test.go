@@ -28,7 +28,7 @@ var combinations = map[string][]string{
 	"affinity":            {"--set-json", `affinity={"nodeAffinity":{"requiredDuringSchedulingIgnoredDuringExecution":{"nodeSelectorTerms":[{"matchExpressions":[{"key":"nvidia.com/gpu.present","operator":"Exists"}]},{"matchFields":[{"key":"metadata.name","operator":"In","values":["n"]}]}]}}}`},
 	"unprivileged":        {"--set", "privileged=false"},
 	"no NICs":             {"--set", "nics.enabled=false"},
-	"shared NICs":         {"--set", "nics.sharing=bandwidth", "--set-json", `nics.filter="device.attributes[\"cleave.dev\"].linkLayer == \"InfiniBand\""`},
+	"shared NICs":         {"--set", "nics.sharing=bandwidth"},
 	"pairs":               {"--set", "topology.pairs=true", "--set-json", `rails={"0000:18:00.0":0,"0000:5d:00.0":1}`},
 	"nothing unavailable": {"--set", "maxUnavailable=25%,resources=null"},
 }
@@ -88,7 +88,7 @@ func TestBadValuesAreRefused(t *testing.T) {
 		"unknown sharing":        {[]string{"--set", "nics.sharing=vf"}, "/nics/sharing"},
 		"pairs of nothing":       {[]string{"--set", "topology.pairs=true,nics.enabled=false"}, "topology.pairs: there are no pairs without NICs"},
 		"pairs and sharing":      {[]string{"--set", "topology.pairs=true,nics.sharing=bandwidth"}, "topology.pairs: a NIC cannot be in pairs and be shared"},
-		"rail of an interface":   {[]string{"--set-json", `rails={"mlx5_0":1}`}, "/rails"},
+		"rail of an interface":   {[]string{"--set-json", `rails={"mlx5_0":1}`}, "mlx5_0"},
 		"rail below zero":        {[]string{"--set-json", `rails={"0000:18:00.0":-1}`}, "/rails"},
 		"old cluster":            {[]string{"--kube-version", "1.36.9"}, "kubeVersion: >=1.37.0-0"},
 	}

@@ -129,7 +129,7 @@ func TestNICFlags(t *testing.T) {
 		"none":      {args: combinations["no NICs"], want: []string{"--nics=false", "--nic-sharing=none", "--topology-pairs=false"}},
 		"simulated": {args: combinations["kind"], want: []string{"--nics=true", "--nic-sharing=none", "--topology-pairs=false"}},
 		"shared": {args: combinations["shared NICs"], dev: "/dev/infiniband", want: []string{"--nics=true", "--nic-sharing=bandwidth",
-			`--nic-filter=device.attributes["cleave.dev"].linkLayer == "InfiniBand"`, "--topology-pairs=false"}},
+			"--topology-pairs=false"}},
 		"pairs": {args: combinations["pairs"], dev: "/dev/infiniband", want: []string{"--nics=true", "--nic-sharing=none", "--topology-pairs=true",
 			"--rail=0000:18:00.0=0", "--rail=0000:5d:00.0=1"}},
 	}

@@ -1,6 +1,7 @@
 package allocate_test
 
 import (
+	stdcmp "cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -66,7 +67,9 @@ func TestPublishedIsTheHelpers(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v: %d of %d slices were created", err, len(got), len(want))
 	}
-	slices.SortFunc(got, func(a, b resourceapi.ResourceSlice) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(got, func(a, b resourceapi.ResourceSlice) int {
+		return stdcmp.Or(strings.Compare(a.Spec.Pool.Name, b.Spec.Pool.Name), strings.Compare(a.Name, b.Name))
+	})
 	for i := range want {
 		wantIndex, _, _ := strings.Cut(want[i].Name, "-")
 		if gotIndex, _, _ := strings.Cut(got[i].Name, "-"); gotIndex != wantIndex {

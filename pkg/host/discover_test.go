@@ -43,6 +43,10 @@ func (k *kernel) NICs(ctx context.Context) ([]hardware.NIC, []error, error) {
 
 func (k *kernel) ExclusiveRDMA() (bool, error) { return k.exclusive, k.exclusiveErr }
 
+func (k *kernel) ConnectionManager() (hardware.DeviceNode, error) {
+	return hardware.DeviceNode{Path: "/dev/infiniband/rdma_cm", Major: 10, Minor: 120}, nil
+}
+
 func TestDiscoverGPUs(t *testing.T) {
 	one := 1
 	tests := map[string]struct {

@@ -39,7 +39,7 @@ type PreparedDevice struct {
 	Pool     string   `json:"pool"`
 	// ShareID is as in plan.Device.
 	ShareID string `json:"shareID,omitempty"`
-	Device   string   `json:"device"`
+	Device  string `json:"device"`
 	// CDIDevices are fully qualified, "vendor/class=name".
 	CDIDevices []string `json:"cdiDevices,omitempty"`
 	// Attributes are those of the device's metadata, names as in a ResourceSlice.

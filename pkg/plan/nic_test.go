@@ -36,7 +36,7 @@ func TestNewNICs(t *testing.T) {
 	}{
 		"NIC": {in: plan.Input{Claim: claim("1", nicA)}, want: plan.Device{Name: nicA, NIC: &plan.NIC{PCI: "0000:38:00.0"}}},
 		"part of a NIC": {in: plan.Input{Claim: part(claim("1", nicA))},
-			want: plan.Device{Name: nicA, NIC: &plan.NIC{PCI: "0000:38:00.0", Shared: true}}},
+			want: plan.Device{Name: nicA, ShareID: "share", NIC: &plan.NIC{PCI: "0000:38:00.0", Shared: true}}},
 		"NIC with configuration": {in: plan.Input{Claim: claim("1", nicA), RDMAConfig: rdma},
 			want: plan.Device{Name: nicA, NIC: &plan.NIC{PCI: "0000:38:00.0", ISSM: true, NCCL: true}}},
 		"NIC with admin access": {in: plan.Input{Claim: admin(claim("1", nicA))},

@@ -79,38 +79,18 @@ func (c *client) place(address string) hardware.Place {
 	return out
 }
 
-// distanceBetween is how far two devices are apart, as nvidia-smi's legend has it: a
-// switch is two bridges in a row, its upstream port and a downstream port.
-func distanceBetween(a, b hardware.Place) hardware.Distance {
-	shared := 0
-	for shared < min(len(a.Bridges), len(b.Bridges)) && a.Bridges[shared] == b.Bridges[shared] {
-		shared++
-	}
-	switch {
-	case a.PCI == b.PCI || shared > 0 && max(len(a.Bridges), len(b.Bridges))-shared <= 1:
-		return hardware.DistancePIX
-	case shared > 0:
-		return hardware.DistancePXB
-	case a.PCIeRoot != "" && a.PCIeRoot == b.PCIeRoot:
-		return hardware.DistancePHB
-	case a.NUMANode != nil && b.NUMANode != nil && *a.NUMANode == *b.NUMANode:
-		return hardware.DistanceNODE
-	}
-	return hardware.DistanceSYS
-}
-
 // nicRows are the lower part of the matrix.
 func (c *client) nicRows(gpus []hardware.Place, nics []nic) {
 	for i, a := range nics {
 		fmt.Fprintf(&c.out, "NIC%d", i)
 		for _, b := range gpus {
-			fmt.Fprintf(&c.out, "\t%s", distanceBetween(a.place, b))
+			fmt.Fprintf(&c.out, "\t%s", hardware.DistanceBetween(a.place, b))
 		}
 		for j, b := range nics {
 			if i == j {
 				c.out.WriteString("\t X ")
 			} else {
-				fmt.Fprintf(&c.out, "\t%s", distanceBetween(a.place, b.place))
+				fmt.Fprintf(&c.out, "\t%s", hardware.DistanceBetween(a.place, b.place))
 			}
 		}
 		c.out.WriteString("\t\t\t\t\n")

@@ -65,7 +65,7 @@ func topology(c *client) error {
 		place := c.place(at)
 		places = append(places, place)
 		for _, nic := range nics {
-			fmt.Fprintf(&c.out, "\t%s", distanceBetween(place, nic.place))
+			fmt.Fprintf(&c.out, "\t%s", hardware.DistanceBetween(place, nic.place))
 		}
 		if err := c.affinities(a); err != nil {
 			return err

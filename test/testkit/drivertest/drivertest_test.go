@@ -9,6 +9,7 @@ import (
 	"github.com/cleave-dra/cleave/pkg/catalog"
 	"github.com/cleave-dra/cleave/pkg/cdi"
 	"github.com/cleave-dra/cleave/pkg/hardware"
+	"github.com/cleave-dra/cleave/pkg/host"
 	"github.com/cleave-dra/cleave/pkg/nvml"
 	"github.com/cleave-dra/cleave/pkg/sysfs"
 	"github.com/cleave-dra/cleave/test/testkit/drivertest"
@@ -35,18 +36,10 @@ func TestDiscovery(t *testing.T) {
 	for _, server := range catalog.Servers() {
 		t.Run(server, func(t *testing.T) {
 			n := simnode.Start(t, server)
-			got, skipped, err := open(t, n).Node(t.Context())
+			h := host.New(open(t, n), sysfs.New(n.SysRoot).WithProc(n.ProcRoot), t.TempDir())
+			got, skipped, err := h.Discover(t.Context())
 			if err := errors.Join(append(skipped, err)...); err != nil {
 				t.Fatal(err)
-			}
-			tree := sysfs.New(n.SysRoot)
-			for i, g := range got.GPUs {
-				root, rootErr := tree.PCIeRoot(g.PCI)
-				numa, numaErr := tree.NUMANode(g.PCI)
-				if err := errors.Join(rootErr, numaErr); err != nil {
-					t.Error(err)
-				}
-				got.GPUs[i].PCIeRoot, got.GPUs[i].NUMANode = root, numa
 			}
 			if diff := cmp.Diff(n.Server.Node(), got); diff != "" {
 				t.Errorf("node (-want +got):\n%s", diff)

@@ -1,0 +1,135 @@
+package node_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"tags.cncf.io/container-device-interface/specs-go"
+
+	"github.com/cleave-dra/cleave/pkg/hardware"
+	"github.com/cleave-dra/cleave/pkg/node"
+)
+
+// edits are those of the claim's CDI devices, by name.
+func (f *fixture) edits(claim string) map[string]specs.ContainerEdits {
+	f.t.Helper()
+	data, err := os.ReadFile(f.path("cdi", "cleave.dev-claim-uid-"+claim+".json"))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	var spec specs.Spec
+	if err := json.Unmarshal(data, &spec); err != nil {
+		f.t.Fatal(err)
+	}
+	out := map[string]specs.ContainerEdits{}
+	for _, d := range spec.Devices {
+		out[d.Name] = d.ContainerEdits
+	}
+	return out
+}
+
+func withNICs(pairs bool) func(*fixture) {
+	return with(func(c *node.Config) { c.NICs, c.Pairs = true, pairs })
+}
+
+func paths(edits specs.ContainerEdits) string {
+	var out []string
+	for _, n := range edits.DeviceNodes {
+		out = append(out, n.Path)
+	}
+	return strings.Join(out, " ")
+}
+
+const withNCCL = `{"apiVersion":"cleave.dev/v1alpha1","kind":"RDMAConfig","nccl":true}`
+
+// TestPrepareNIC: a GPU and its NIC in one claim, each request with its own nodes, and
+// what NCCL needs; the status says how far apart the two are.
+func TestPrepareNIC(t *testing.T) {
+	f := newFixture(t, "mixed", withNICs(false))
+	model := f.hw.Server.Node()
+	nic := model.NICs[0]
+	c := f.configured("a", withNCCL, f.whole(0), nic.DeviceName())
+	c.Status.Allocation.Devices.Results[1].Pool = nodeName + "/rdma"
+	c = f.create(c)
+	f.mustPrepare(c)
+	edits := f.edits("a")
+	if got := paths(edits["uid-a-0"]); got != "/dev/nvidia0" {
+		t.Errorf("nodes of the GPU: %s", got)
+	}
+	verbs := nic.RDMA[0].Verbs.Path
+	if got := paths(edits["uid-a-1"]); !strings.Contains(got, verbs) || !strings.Contains(got, "/dev/infiniband/rdma_cm") || strings.Contains(got, "issm") {
+		t.Errorf("nodes of the NIC: %s, want %s and rdma_cm, and no issm", got, verbs)
+	}
+	if env := strings.Join(edits["uid-a-1"].Env, " "); !strings.Contains(env, "NCCL_IB_HCA=="+nic.RDMA[0].Name+":1") || !strings.Contains(env, "NCCL_TOPO_FILE=") {
+		t.Errorf("environment: %s", env)
+	}
+	want := hardware.DistanceBetween(model.GPUs[0].Place(), nic.Place())
+	f.await("the status has the distance", func(ctx context.Context) error {
+		got, err := f.kube.ResourceV1().ResourceClaims("ns").Get(ctx, "a", metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		for _, d := range got.Status.Devices {
+			if d.Device == nic.DeviceName() && strings.Contains(string(d.Data.Raw), fmt.Sprintf(`"%s":"%s"`, f.whole(0), want)) {
+				return nil
+			}
+		}
+		return fmt.Errorf("devices: %+v", got.Status.Devices)
+	})
+	other := f.claim("b", nic.DeviceName())
+	f.mustRefuse(other, "ns/a")
+	f.mustUnprepare(c)
+	f.mustPrepare(other)
+	f.mustUnprepare(other)
+	f.mustBeClean()
+}
+
+// TestPreparePair: a pair is its GPU and its NIC, and nobody else gets either.
+func TestPreparePair(t *testing.T) {
+	f := newFixture(t, "mixed", withNICs(true))
+	model := f.hw.Server.Node()
+	pair := hardware.PairName(model.GPUs[0], model.NICs[0])
+	f.awaitTaint(pair, "")
+	c := f.claim("a", pair)
+	devices := f.mustPrepare(c)
+	if len(devices) != 1 || devices[0].DeviceName != pair {
+		t.Errorf("devices: %v", devices)
+	}
+	got := paths(f.edits("a")["uid-a-0"])
+	for _, want := range []string{"/dev/nvidia0", model.NICs[0].RDMA[0].Verbs.Path, "/dev/infiniband/rdma_cm"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("nodes: %s, want %s", got, want)
+		}
+	}
+	f.mustRefuse(f.claim("b", f.whole(0)), "ns/a")
+	f.mustRefuse(f.claim("c", model.NICs[0].DeviceName()), "ns/a")
+	f.mustUnprepare(c)
+	f.mustBeClean()
+}
+
+// TestMissingNIC: a NIC that goes is tainted, and comes back as itself.
+func TestMissingNIC(t *testing.T) {
+	f := newFixture(t, "mixed", withNICs(false))
+	nic := f.hw.Server.Node().NICs[0]
+	f.awaitTaint(nic.DeviceName(), "")
+	f.hw.Do("nic", "unplug", "--nic="+string(nic.PCI))
+	f.awaitTaint(nic.DeviceName(), node.TaintNICMissing)
+	f.mustRefuse(f.claim("a", nic.DeviceName()), "not found")
+	f.hw.Do("nic", "plug", "--nic="+string(nic.PCI))
+	f.awaitTaint(nic.DeviceName(), "")
+}
+
+// TestExclusiveRDMA: in exclusive mode a container would need its NIC moved into its
+// network namespace, so none is offered.
+func TestExclusiveRDMA(t *testing.T) {
+	f := newFixture(t, "mixed", withNICs(false))
+	nic := f.hw.Server.Node().NICs[0]
+	f.hw.Do("nic", "mode", "--exclusive=true")
+	f.awaitTaint(nic.DeviceName(), node.TaintNICMissing)
+}
+
