@@ -27,7 +27,7 @@ HOOK          := $(TOOLS)/nvidia-cdi-hook-$(shell sed -n 's|.*/nvidia-container-
 # Symbols of NVML are bound when they are called, since the library comes with the
 # driver; some distributions make gcc bind all of them at start.
 LDFLAGS := -extldflags=-Wl,-z,lazy
-GO_TEST := go test -timeout=20m -ldflags='$(LDFLAGS)'
+GO_TEST := go test -timeout=30m -ldflags='$(LDFLAGS)'
 # Recipes that need the cluster start with this.
 WITH_CLUSTER = KUBECONFIG="$$($(KIND) kubeconfig)"; tools="$$($(KIND) tools)"; export KUBECONFIG PATH="$$tools:$$PATH";
 

@@ -4,6 +4,9 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -82,11 +85,18 @@ func (s *show) play(ctx context.Context, sc scenario) error {
 
 // hint shows how to do by hand what the demo did.
 func (s *show) hint(scenarios []scenario) {
-	fmt.Fprint(s.out, "\nAll as it should be. By hand:\n\n  kubectl create namespace try\n")
+	fmt.Fprint(s.out, "\nAll as it should be. By hand, one scenario after the other, since some want the same GPU:\n\n")
+	if kubeconfig := os.Getenv("KUBECONFIG"); kubeconfig != "" {
+		fmt.Fprintf(s.out, "  export KUBECONFIG=%s\n", kubeconfig)
+	}
+	if kubectl, err := exec.LookPath("kubectl"); err == nil {
+		fmt.Fprintf(s.out, "  export PATH=%s:$PATH\n", filepath.Dir(kubectl))
+	}
 	for _, sc := range scenarios {
+		fmt.Fprintf(s.out, "\n  kubectl create namespace try          # %s\n", sc.title)
 		for _, f := range sc.files {
 			fmt.Fprintf(s.out, "  kubectl -n try apply -f demo/%s\n", f)
 		}
+		fmt.Fprint(s.out, "  kubectl -n try get pods,resourceclaims\n  kubectl delete namespace try\n")
 	}
-	fmt.Fprint(s.out, "  kubectl -n try get pods,resourceclaims\n  kubectl delete namespace try\n")
 }

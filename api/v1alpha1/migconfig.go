@@ -30,6 +30,10 @@ type ComputeInstances struct {
 	Count *int32 `json:"count,omitempty"`
 }
 
+// ComputeSlices are the sizes that compute instances can have (nvml.h,
+// NVML_COMPUTE_INSTANCE_PROFILE_*).
+func ComputeSlices() []int32 { return []int32{1, 2, 3, 4, 6, 7, 8} }
+
 // MaxComputeInstances is how many compute instances a MIG slice can have: the
 // driver has capability nodes for eight.
 const MaxComputeInstances = 8

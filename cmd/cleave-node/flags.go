@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
+	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/cleave-dra/cleave/pkg/daemon"
@@ -43,6 +44,9 @@ const (
 	toggleAuto, toggleNever      = "auto", "never"
 	existingTaint, existingServe = "taint", "serve"
 )
+
+// maxDriverName is the API's limit.
+const maxDriverName = resourceapi.DriverNameMaxLength
 
 // parse reads the command line; nil options mean that it asked for no more than
 // what was printed.
@@ -94,8 +98,15 @@ func (o *options) complete() error {
 	if o.nodeName == "" {
 		errs = append(errs, errors.New("--node-name: required; in a pod, take it from spec.nodeName"))
 	}
-	for _, msg := range validation.IsDNS1123Subdomain(o.driverName) {
-		errs = append(errs, fmt.Errorf("--driver-name %q: %s", o.driverName, msg))
+	for flag, name := range map[string]string{"--driver-name": o.driverName, "--node-name": o.nodeName} {
+		for _, msg := range validation.IsDNS1123Subdomain(name) {
+			if name != "" {
+				errs = append(errs, fmt.Errorf("%s %q: %s", flag, name, msg))
+			}
+		}
+	}
+	if o.driverName == "" || len(o.driverName) > maxDriverName {
+		errs = append(errs, fmt.Errorf("--driver-name %q: want 1 to %d characters", o.driverName, maxDriverName))
 	}
 	for flag, choice := range map[string]struct {
 		value string
@@ -127,6 +138,7 @@ func (o *options) complete() error {
 	orElse(&o.devRoot, o.driverRoot)
 	orElse(&o.hookPath, filepath.Join(o.pluginDir, "nvidia-cdi-hook"))
 	for flag, path := range map[string]string{"--plugin-dir": o.pluginDir, "--kubelet-registrar-dir": o.registrarDir, "--cdi-dir": o.cdiDir,
+		"--dev-root": o.devRoot, "--proc-root": o.procRoot, "--sys-root": o.sysRoot,
 		"--driver-root": o.driverRoot, "--host-driver-root": o.hostDriverRoot, "--nvidia-cdi-hook-path": o.hookPath} {
 		if !filepath.IsAbs(path) {
 			errs = append(errs, fmt.Errorf("%s %q: must be an absolute path", flag, path))

@@ -65,8 +65,15 @@ func (r Record) check(uid string) error {
 		return fmt.Errorf("finished with %d results of %d steps", len(r.Results), len(r.Plan.Steps))
 	}
 	for i, d := range r.Plan.Devices {
-		if err := checkAddress(d.GPU.PCI); err != nil {
-			return fmt.Errorf("device %d: %w", i, err)
+		if d.GPU.PCI != "" || d.NIC == nil {
+			if err := checkAddress(d.GPU.PCI); err != nil {
+				return fmt.Errorf("device %d: %w", i, err)
+			}
+		}
+		if d.NIC != nil {
+			if err := checkAddress(d.NIC.PCI); err != nil {
+				return fmt.Errorf("device %d: NIC: %w", i, err)
+			}
 		}
 	}
 	for i, s := range r.Plan.Steps {

@@ -261,7 +261,7 @@ func TestRivalDevicePlugin(t *testing.T) {
 	if _, err := f.kube.CoreV1().Nodes().Update(t.Context(), n, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	f.holdsFor(f.whole(1), "", 2*time.Second)
+	f.awaitTaint(f.whole(1), node.TaintRival)
 	f.mustUnprepare(c)
 	f.awaitTaint(f.whole(1), "-")
 	f.await("readiness names the resource", func(ctx context.Context) error {

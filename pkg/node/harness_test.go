@@ -135,7 +135,7 @@ func (f *fixture) deps() (node.Deps, func()) {
 		Journal: records,
 		CDI: cdi.New(cdi.Config{
 			Dir: f.path("cdi"), DriverRoot: f.hw.Root, HostDriverRoot: f.hw.Root, DevRoot: f.hw.DevRoot,
-			HookPath: "/hooks/nvidia-cdi-hook", DriverVersion: driver.DriverVersion,
+			HookPath: "/hooks/nvidia-cdi-hook", FilesDir: f.path("plugin", "files"), DriverVersion: driver.DriverVersion,
 		}),
 		Metrics: metrics.NewNode(driverName, "test"),
 	}, driver.Close

@@ -132,4 +132,3 @@ func TestExclusiveRDMA(t *testing.T) {
 	f.hw.Do("nic", "mode", "--exclusive=true")
 	f.awaitTaint(nic.DeviceName(), node.TaintNICMissing)
 }
-

@@ -17,6 +17,7 @@ import (
 	"github.com/cleave-dra/cleave/pkg/journal"
 	"github.com/cleave-dra/cleave/pkg/params"
 	"github.com/cleave-dra/cleave/pkg/plan"
+	pool "github.com/cleave-dra/cleave/pkg/slices"
 )
 
 // undoTimeout bounds what is left to do after a failure.
@@ -102,6 +103,7 @@ func (p *Plugin) plan(ctx context.Context, claim *resourceapi.ResourceClaim, gpu
 	}
 	in := plan.Input{
 		Claim: claim, DriverName: p.cfg.DriverName, Node: model, State: state,
+		Pools:     []string{pool.PoolName(p.cfg.NodeName), pool.RDMAPoolName(p.cfg.NodeName)},
 		GPUConfig: configs.GPU, MIGConfig: configs.MIG, RDMAConfig: configs.RDMA, ServeExisting: p.cfg.ServeExisting,
 	}
 	for _, h := range holders {

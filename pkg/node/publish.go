@@ -55,14 +55,20 @@ func (p *Plugin) publish(ctx context.Context) error {
 	records, _ := p.deps.Journal.All() // those that cannot be read are said at start
 	node, missing := p.model.update(found, holders(records), time.Now())
 	p.deps.Metrics.GPUs(len(found.GPUs))
-	refused, err := p.rival(ctx, node, len(records) > 0)
+	refused, err := p.rival(ctx, node)
 	if err != nil {
 		return err
 	}
-	if refused != nil {
+	if refused != nil && len(records) == 0 {
 		node.GPUs, node.NICs = nil, nil
 	}
-	resources, err := slices.Build(node, p.pool(ctx, node, missing, records))
+	opts := p.pool(ctx, node, missing, records)
+	if refused != nil {
+		for _, g := range node.GPUs {
+			opts.GPUTaints[g.PCI] = append(opts.GPUTaints[g.PCI], resourceapi.DeviceTaint{Key: TaintRival, Effect: resourceapi.DeviceTaintEffectNoSchedule})
+		}
+	}
+	resources, err := slices.Build(node, opts)
 	if err != nil {
 		return fmt.Errorf("build ResourceSlices (the last good ones stay): %w", err)
 	}

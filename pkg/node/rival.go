@@ -20,11 +20,15 @@ const (
 	nvidiaMIGResource = "nvidia.com/mig-"
 )
 
+// TaintRival is on every GPU that another driver offers, too, while claims hold devices
+// of this one.
+const TaintRival = "cleave.dev/offered-by-another-driver"
+
 // rival tells whether another driver or device plugin offers this node's GPUs: two
 // that know nothing of each other give the same GPU away twice. The first result is
-// the reason to publish nothing, nil if there is none or coexistence is allowed.
-// While claims hold devices these go on being published, whoever else came.
-func (p *Plugin) rival(ctx context.Context, node hardware.Node, held bool) (refused, err error) {
+// the reason to publish nothing, nil if there is none or coexistence is allowed. (What
+// claims hold goes on being published, tainted.)
+func (p *Plugin) rival(ctx context.Context, node hardware.Node) (refused, err error) {
 	if p.cfg.AllowCoexistence || len(node.GPUs) == 0 {
 		return nil, nil
 	}
@@ -32,11 +36,8 @@ func (p *Plugin) rival(ctx context.Context, node hardware.Node, held bool) (refu
 	if err != nil || found == "" {
 		return nil, err
 	}
-	refused = fmt.Errorf("%s offers GPUs of this node, too, and one of the two must go: nothing is published (--allow-coexistence overrides this)", found)
+	refused = fmt.Errorf("%s offers GPUs of this node, too, and one of the two must go: nothing new is handed out (--allow-coexistence overrides this)", found)
 	p.once.log(klog.FromContext(ctx), "Another driver offers the same GPUs", refused)
-	if held {
-		return nil, nil
-	}
 	return refused, nil
 }
 
@@ -62,11 +63,17 @@ func (p *Plugin) findRival(ctx context.Context, node hardware.Node) (string, err
 		return "", fmt.Errorf("read node %s, to see whether a device plugin offers its GPUs: %w", p.cfg.NodeName, err)
 	}
 	for name, quantity := range n.Status.Allocatable {
-		if (name == nvidiaGPUResource || strings.HasPrefix(string(name), nvidiaMIGResource)) && !quantity.IsZero() {
+		if isNVIDIA(string(name)) && !quantity.IsZero() {
 			return fmt.Sprintf("a device plugin (resource %s)", name), nil
 		}
 	}
 	return "", nil
+}
+
+// isNVIDIA tells the extended resources of NVIDIA's device plugin: GPUs, those that it
+// shares by time ("nvidia.com/gpu.shared"), and MIG devices.
+func isNVIDIA(resource string) bool {
+	return resource == nvidiaGPUResource || strings.HasPrefix(resource, nvidiaGPUResource+".") || strings.HasPrefix(resource, nvidiaMIGResource)
 }
 
 func offers(node hardware.Node, id string) bool {

@@ -3,6 +3,7 @@ package params
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -125,6 +126,10 @@ func (s selection) validate(e entry) field.ErrorList {
 	}
 	kind, wants := e.object.GetObjectKind().GroupVersionKind().Kind, e.kind.wants
 	var errs field.ErrorList
+	if len(e.Requests) == 0 && s.inVainForAll(e) {
+		errs = append(errs, field.Invalid(e.path.Child("opaque", "parameters"), kind,
+			fmt.Sprintf("%s configures %s, and this claim was given none", kind, wants)))
+	}
 	for k, request := range e.Requests {
 		if s.inVain(e, request) {
 			errs = append(errs, field.Invalid(e.path.Child("requests").Index(k), request,
@@ -139,6 +144,23 @@ func (s selection) validate(e entry) field.ErrorList {
 		}
 	}
 	return errs
+}
+
+// inVainForAll tells whether a configuration for all requests applies to nothing. The
+// scheduler leaves requests out where they name all of a claim's. With alternatives
+// another one than was meant may have been taken.
+func (s selection) inVainForAll(e entry) bool {
+	given := false
+	for _, r := range s.devices.Results {
+		if r.Driver != s.driver {
+			continue
+		}
+		if s.appliesTo(e, r) || strings.Contains(r.Request, "/") {
+			return false
+		}
+		given = true
+	}
+	return given
 }
 
 // inVain tells whether a request was given devices of the driver, but none of the

@@ -79,8 +79,8 @@ func validateMIGConfig(c *v1alpha1.MIGConfig, path *field.Path) field.ErrorList 
 	total := 0
 	for i, ci := range c.ComputeInstances {
 		path := path.Child("computeInstances").Index(i)
-		if ci.Slices < 1 || ci.Slices > v1alpha1.MaxComputeInstances {
-			errs = append(errs, field.Invalid(path.Child("slices"), ci.Slices, fmt.Sprintf("want 1 to %d compute slices", v1alpha1.MaxComputeInstances)))
+		if !slices.Contains(v1alpha1.ComputeSlices(), ci.Slices) {
+			errs = append(errs, field.Invalid(path.Child("slices"), ci.Slices, "want 1, 2, 3, 4, 6, 7 or 8 compute slices"))
 		}
 		count := ptr.Deref(ci.Count, 1)
 		if count < 1 || count > v1alpha1.MaxComputeInstances {

@@ -27,11 +27,11 @@ func TestDecodeMIGConfig(t *testing.T) {
 		"several sizes": {raw: `,"computeInstances":[{"slices":1},{"slices":2,"count":2}]}`, want: []v1alpha1.ComputeInstances{{Slices: 1}, {Slices: 2, Count: ptr.To[int32](2)}}},
 
 		"no slices": {raw: `,"computeInstances":[{"count":2}]}`,
-			errs: []string{`p.computeInstances[0].slices: Invalid value: 0: want 1 to 8 compute slices`}},
+			errs: []string{`p.computeInstances[0].slices: Invalid value: 0: want 1, 2, 3, 4, 6, 7 or 8 compute slices`}},
 		"too many slices": {raw: `,"computeInstances":[{"slices":9}]}`,
-			errs: []string{`p.computeInstances[0].slices: Invalid value: 9: want 1 to 8 compute slices`}},
+			errs: []string{`p.computeInstances[0].slices: Invalid value: 9: want 1, 2, 3, 4, 6, 7 or 8 compute slices`}},
 		"negative": {raw: `,"computeInstances":[{"slices":1},{"slices":-1,"count":-1}]}`, errs: []string{
-			`p.computeInstances[1].slices: Invalid value: -1: want 1 to 8 compute slices`,
+			`p.computeInstances[1].slices: Invalid value: -1: want 1, 2, 3, 4, 6, 7 or 8 compute slices`,
 			`p.computeInstances[1].count: Invalid value: -1: want 1 to 8`}},
 		"too many": {raw: `,"computeInstances":[{"slices":1,"count":8},{"slices":1}]}`,
 			errs: []string{`p.computeInstances: Too many: 9: must have at most 8 items`}},
@@ -79,6 +79,7 @@ func TestForClaimMIGConfig(t *testing.T) {
 		"CONF-01 for the parent":   {results: []res{given("a/small", slice)}, configs: []cfg{two("a")}, want: []int{0}},
 		"CONF-01 GPU after all":    {results: []res{given("a/big", gpu)}, configs: []cfg{two("a")}},
 		"with the other kind":      {results: []res{given("a", slice), given("b", gpu2)}, configs: []cfg{mode(claimed, "Default"), two()}, want: []int{0}},
+		"all requests, only a GPU": {results: []res{given("a", gpu)}, configs: []cfg{two()}, refused: "MIGConfig configures MIG slices, and this claim was given none"},
 		"names a GPU":              {results: []res{given("a", gpu)}, configs: []cfg{two("a")}, refused: "MIGConfig configures MIG slices, and this request was given none"},
 		"WEBH-05 admin access":     {results: []res{admin(given("a", slice))}, configs: []cfg{two("a")}, refused: `MIGConfig covers request "a", which has admin access`},
 		"from a class, for no one": {results: []res{given("a", gpu)}, configs: []cfg{opaque(class, driver, migHead+`}`, "a")}},

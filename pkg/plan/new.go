@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/utils/ptr"
@@ -28,6 +29,9 @@ type Input struct {
 	// Claim is allocated. Results of other drivers are left alone.
 	Claim      *resourceapi.ResourceClaim
 	DriverName string
+	// Pools are this node's. A result of another node's pool is refused: equal servers
+	// have devices of equal names. None means that nobody asks.
+	Pools []string
 	// Node is the model, State what is live on the GPUs involved, read under
 	// their locks.
 	Node  hardware.Node
@@ -98,6 +102,9 @@ type builder struct {
 
 // add plans one allocated device.
 func (b *builder) add(index int, r resourceapi.DeviceRequestAllocationResult) error {
+	if len(b.in.Pools) > 0 && !slices.Contains(b.in.Pools, r.Pool) {
+		return fmt.Errorf("device %s: it is one of pool %s, and this node has %s: %w", r.Device, r.Pool, strings.Join(b.in.Pools, " and "), hardware.ErrNotFound)
+	}
 	found, err := b.in.Node.Device(r.Device)
 	if err != nil {
 		return err

@@ -234,10 +234,11 @@ func TestNewRefuses(t *testing.T) {
 		"more compute slices than there are": {
 			in: plan.Input{Claim: claim("1", half4), MIGConfig: divided(2, 2)}, mentions: "4 compute slices in all, and a 3g.40gb slice has 3",
 		},
-		"unknown GPU":             {in: plan.Input{Claim: claim("1", "gpu-0000-ff-00-0")}, is: hardware.ErrNotFound, mentions: "0000:ff:00.0"},
-		"unknown slice":           {in: plan.Input{Claim: claim("1", whole+"-mig-9g-10gb-0")}, is: hardware.ErrNotFound, mentions: "no such MIG slice"},
-		"name that is not ours":   {in: plan.Input{Claim: claim("1", "../../etc")}, mentions: "not one of this driver"},
-		"admin access to a slice": {in: plan.Input{Claim: admin(claim("1", slice6))}, mentions: "admin access"},
+		"unknown GPU":              {in: plan.Input{Claim: claim("1", "gpu-0000-ff-00-0")}, is: hardware.ErrNotFound, mentions: "0000:ff:00.0"},
+		"a device of another node": {in: plan.Input{Claim: claim("1", whole), Pools: []string{"other/gpu"}}, is: hardware.ErrNotFound, mentions: "pool node/gpu"},
+		"unknown slice":            {in: plan.Input{Claim: claim("1", whole+"-mig-9g-10gb-0")}, is: hardware.ErrNotFound, mentions: "no such MIG slice"},
+		"name that is not ours":    {in: plan.Input{Claim: claim("1", "../../etc")}, mentions: "not one of this driver"},
+		"admin access to a slice":  {in: plan.Input{Claim: admin(claim("1", slice6))}, mentions: "admin access"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 )
 
@@ -32,7 +33,7 @@ func ctlCommands() []ctlCommand {
 }
 
 func ctlUsage(w io.Writer) {
-	fmt.Fprint(w, "Usage: cleave-simhw ctl COMMAND --root DIR\nDIR is the driver root of the simulated node. Each command takes -h.\n\n")
+	fmt.Fprint(w, "Usage: cleave-simhw ctl COMMAND --root DIR\nDIR is the driver root of the simulated node ($CLEAVE_SIMHW_ROOT if left out). Each command takes -h.\n\n")
 	for _, c := range ctlCommands() {
 		fmt.Fprintf(w, "  %-60s %s\n", strings.TrimSpace(c.name+" "+c.arguments), c.does)
 	}
@@ -63,7 +64,7 @@ func runCtl(ctx context.Context, args []string, stdout, stderr io.Writer) error 
 		fmt.Fprintf(stderr, "Usage: cleave-simhw ctl %s --root DIR\n%s.\n\n", strings.TrimSpace(c.name+" "+c.arguments), upper(c.does))
 		fs.PrintDefaults()
 	}
-	root := fs.String("root", "", "driver root `directory` of the simulated node (required)")
+	root := fs.String("root", os.Getenv("CLEAVE_SIMHW_ROOT"), "driver root `directory` of the simulated node; default is $CLEAVE_SIMHW_ROOT")
 	build := func() (request, error) { return c.request, nil }
 	if c.flags != nil {
 		build = c.flags(fs)
@@ -78,7 +79,7 @@ func runCtl(ctx context.Context, args []string, stdout, stderr io.Writer) error 
 	case fs.NArg() > 0:
 		return fmt.Errorf("unexpected argument %q: cleave-simhw ctl %s -h tells the flags", fs.Arg(0), c.name)
 	case *root == "":
-		return errors.New("flag --root is required")
+		return errors.New("flag --root is required, or the environment variable CLEAVE_SIMHW_ROOT")
 	}
 	r, err := build()
 	if err != nil {
