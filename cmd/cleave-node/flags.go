@@ -108,26 +108,8 @@ func (o *options) complete() error {
 	if o.driverName == "" || len(o.driverName) > maxDriverName {
 		errs = append(errs, fmt.Errorf("--driver-name %q: want 1 to %d characters", o.driverName, maxDriverName))
 	}
-	for flag, choice := range map[string]struct {
-		value string
-		of    []string
-	}{
-		"--mig-mode-toggle": {o.migModeToggle, []string{toggleAuto, toggleNever}},
-		"--mig-existing":    {o.migExisting, []string{existingTaint, existingServe}},
-		"--nic-sharing":     {o.nicSharing, []string{string(pool.NICExclusive), string(pool.NICByBandwidth)}},
-	} {
-		if !slices.Contains(choice.of, choice.value) {
-			errs = append(errs, fmt.Errorf("%s %q: want %s", flag, choice.value, strings.Join(choice.of, " or ")))
-		}
-	}
-	if o.pairs && (!o.nics || o.nicSharing != string(pool.NICExclusive)) {
-		errs = append(errs, errors.New("--topology-pairs: needs --nics, and --nic-sharing none: a NIC is either in pairs or shared by bandwidth"))
-	}
-	for address := range o.rails {
-		if _, err := hardware.ParsePCIAddress(address); err != nil {
-			errs = append(errs, fmt.Errorf("--rail: %w", err))
-		}
-	}
+	errs = append(errs, o.checkChoices()...)
+	errs = append(errs, o.checkNICs()...)
 	orElse := func(value *string, other string) {
 		if *value == "" {
 			*value = other
@@ -145,6 +127,38 @@ func (o *options) complete() error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// checkChoices finds values that are none of those that a flag has.
+func (o *options) checkChoices() []error {
+	var errs []error
+	for flag, choice := range map[string]struct {
+		value string
+		of    []string
+	}{
+		"--mig-mode-toggle": {o.migModeToggle, []string{toggleAuto, toggleNever}},
+		"--mig-existing":    {o.migExisting, []string{existingTaint, existingServe}},
+		"--nic-sharing":     {o.nicSharing, []string{string(pool.NICExclusive), string(pool.NICByBandwidth)}},
+	} {
+		if !slices.Contains(choice.of, choice.value) {
+			errs = append(errs, fmt.Errorf("%s %q: want %s", flag, choice.value, strings.Join(choice.of, " or ")))
+		}
+	}
+	return errs
+}
+
+// checkNICs finds what the flags about NICs cannot mean.
+func (o *options) checkNICs() []error {
+	var errs []error
+	if o.pairs && (!o.nics || o.nicSharing != string(pool.NICExclusive)) {
+		errs = append(errs, errors.New("--topology-pairs: needs --nics, and --nic-sharing none: a NIC is either in pairs or shared by bandwidth"))
+	}
+	for address := range o.rails {
+		if _, err := hardware.ParsePCIAddress(address); err != nil {
+			errs = append(errs, fmt.Errorf("--rail: %w", err))
+		}
+	}
+	return errs
 }
 
 // addresses are the rails by their NICs, whose spelling complete has checked.

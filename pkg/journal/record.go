@@ -64,7 +64,19 @@ func (r Record) check(uid string) error {
 	case r.State == Finished && len(r.Results) < len(r.Plan.Steps):
 		return fmt.Errorf("finished with %d results of %d steps", len(r.Results), len(r.Plan.Steps))
 	}
-	for i, d := range r.Plan.Devices {
+	if err := checkDevices(r.Plan); err != nil {
+		return err
+	}
+	for i, s := range r.Plan.Steps {
+		if s.Device < 0 || s.Device >= len(r.Plan.Devices) {
+			return fmt.Errorf("step %d: no device %d", i, s.Device)
+		}
+	}
+	return nil
+}
+
+func checkDevices(p plan.Plan) error {
+	for i, d := range p.Devices {
 		if d.GPU.PCI != "" || d.NIC == nil {
 			if err := checkAddress(d.GPU.PCI); err != nil {
 				return fmt.Errorf("device %d: %w", i, err)
@@ -74,11 +86,6 @@ func (r Record) check(uid string) error {
 			if err := checkAddress(d.NIC.PCI); err != nil {
 				return fmt.Errorf("device %d: NIC: %w", i, err)
 			}
-		}
-	}
-	for i, s := range r.Plan.Steps {
-		if s.Device < 0 || s.Device >= len(r.Plan.Devices) {
-			return fmt.Errorf("step %d: no device %d", i, s.Device)
 		}
 	}
 	return nil

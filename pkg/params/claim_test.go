@@ -106,7 +106,7 @@ func TestForClaim(t *testing.T) {
 		"WEBH-01 foreign configuration": {[]res{given("a", gpu)}, []cfg{opaque(claimed, "other.example", `{"what":`)}, map[int]string{}},
 		"WEBH-01 foreign device":        {[]res{of("other.example", given("a", gpu))}, []cfg{mode(claimed, x, "a")}, map[int]string{}},
 		"no opaque":                     {[]res{given("a", gpu)}, []cfg{{Source: claimed}}, map[int]string{}},
-		"unknown device": {[]res{given("a", "tpu-1"), given("b", gpu2)}, []cfg{mode(claimed, x)}, map[int]string{1: x}},
+		"unknown device":                {[]res{given("a", "tpu-1"), given("b", gpu2)}, []cfg{mode(claimed, x)}, map[int]string{1: x}},
 		"no results":                    {nil, []cfg{mode(claimed, x)}, map[int]string{}},
 	}
 	for name, tc := range tests {
