@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
 
 	"github.com/cleave-dra/cleave/pkg/cdi"
@@ -29,7 +28,7 @@ import (
 const heldPatience = 20 * time.Second
 
 // gcPercent trades a little time for memory: the plugin idles on every GPU node.
-const gcPercent = 50
+const gcPercent = 25
 
 // serve runs the plugin until it is told to stop.
 func (o *options) serve(stderr io.Writer) error {
@@ -57,15 +56,7 @@ func (o *options) serve(stderr io.Writer) error {
 			Healthy: plugin.Healthy, Ready: plugin.Ready, Metrics: measured.Gatherer(),
 		})
 	})
-	group.Go(func() error { return trim(ctx) })
 	return group.Wait()
-}
-
-// trim gives back what a burst of work has left, the start's first of all: an
-// idle plugin allocates so little that the collector would hardly ever run.
-func trim(ctx context.Context) error {
-	wait.UntilWithContext(ctx, func(context.Context) { debug.FreeOSMemory() }, time.Minute)
-	return nil
 }
 
 // plugin puts the plugin together.
@@ -81,6 +72,9 @@ func (o *options) plugin(driver *nvml.Driver, measured *metrics.Node) (*node.Plu
 	cfg := node.Config{
 		DriverName: o.driverName, NodeName: o.nodeName, PluginDir: o.pluginDir, RegistrarDir: o.registrarDir, CDIDir: o.cdiDir,
 		NICs: o.nics, Pairs: o.pairs, NICSharing: pool.NICSharing(o.nicSharing), Rails: o.addresses(),
+		// A look at the hardware, and a burst of work before it, leave garbage: an idle
+		// plugin allocates so little that the collector would hardly ever run.
+		Settled:      debug.FreeOSMemory,
 		HeldPatience: heldPatience,
 		KeepMIGMode:  o.migModeToggle == toggleNever, ServeExisting: o.migExisting == existingServe, AllowCoexistence: o.allowCoexistence,
 	}

@@ -53,6 +53,8 @@ type Config struct {
 	ServeExisting bool
 	// Rescan is how often hardware is looked at without any event; a minute if 0.
 	Rescan time.Duration
+	// Settled is called after each look at the hardware; may be nil.
+	Settled func()
 	// HeldPatience is how long a claim waits for a device that another claim holds.
 	HeldPatience time.Duration
 	// AllowCoexistence publishes although another driver or device plugin offers

@@ -36,6 +36,9 @@ func (p *Plugin) publishing(ctx context.Context) {
 		} else {
 			backoff = retry()
 		}
+		if p.cfg.Settled != nil {
+			p.cfg.Settled()
+		}
 		if !p.pause(ctx, next) {
 			return
 		}

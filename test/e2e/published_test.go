@@ -26,9 +26,9 @@ func TestPublished(t *testing.T) {
 	}
 	for server, h100s := range map[string]int{dgx: 8, mixed: 1} {
 		e.run(server, func(e *env) {
-			want := map[string]int{h100: h100s}
+			want := map[string]int{h100: h100s, "InfiniBand": 8, "Ethernet": 2}
 			if server == mixed {
-				want[l40s] = 1
+				want = map[string]int{h100: h100s, l40s: 1, "InfiniBand": 2}
 			}
 			for profile, n := range h100Slices {
 				want[profile] = n * h100s
@@ -49,8 +49,11 @@ func TestPublished(t *testing.T) {
 // kind is a device's profile, or the product of a whole GPU.
 func (e *env) kind(d resourceapi.Device) string {
 	a := cluster.Allocated{Device: d}
-	if a.Attribute("type") == "mig" {
+	switch a.Attribute("type") {
+	case "mig":
 		return a.Attribute("profile")
+	case "nic":
+		return a.Attribute("linkLayer")
 	}
 	split := a.Attribute("productName") == h100
 	if counted := len(d.ConsumesCounters) > 0; counted != split {
