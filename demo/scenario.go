@@ -20,6 +20,8 @@ type scenario struct {
 	title string
 	// files are the manifests, in the order in which they are applied.
 	files []string
+	// alone waits until the scenarios before have let go of their devices.
+	alone bool
 	// play applies the manifests and checks what comes of them.
 	play func(ctx context.Context, s *stage) error
 }
@@ -60,7 +62,7 @@ func scenarios() []scenario {
 		},
 		{
 			name: "partitioned-beforehand", title: "a MIG slice that was there before, as it is",
-			files: []string{"09-partitioned-beforehand.yaml"}, play: partitionedBeforehand,
+			files: []string{"09-partitioned-beforehand.yaml"}, alone: true, play: partitionedBeforehand,
 		},
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/cleave-dra/cleave/test/testkit/cluster"
@@ -34,8 +35,15 @@ func (s *show) run(ctx context.Context, scenarios []scenario) error {
 	if err := s.waitForDevices(ctx); err != nil {
 		return err
 	}
+	// What is over goes while the next plays; who needs its GPUs waits for them.
+	var leaving errgroup.Group
 	for i, sc := range scenarios {
 		fmt.Fprintf(s.out, "\n[%d/%d] %s: %s\n", i+1, len(scenarios), sc.name, sc.title)
+		if sc.alone {
+			if err := leaving.Wait(); err != nil {
+				return err
+			}
+		}
 		if err := s.play(ctx, sc); err != nil {
 			return fmt.Errorf("%s: %w\n\nits namespace is left for a look: kubectl -n %s get pods,resourceclaims", sc.name, err, sc.namespace())
 		}
@@ -44,9 +52,15 @@ func (s *show) run(ctx context.Context, scenarios []scenario) error {
 			fmt.Fprintf(s.out, "  to end it:    kubectl delete namespace %s\n", sc.namespace())
 			continue
 		}
-		if err := s.cluster.DeleteNamespace(ctx, sc.namespace(), s.timeout); err != nil {
-			return fmt.Errorf("%s: %w", sc.name, err)
-		}
+		leaving.Go(func() error {
+			if err := s.cluster.DeleteNamespace(ctx, sc.namespace(), s.timeout); err != nil {
+				return fmt.Errorf("%s: %w", sc.name, err)
+			}
+			return nil
+		})
+	}
+	if err := leaving.Wait(); err != nil {
+		return err
 	}
 	fmt.Fprintln(s.out)
 	if err := printTable(s.out, s.rows); err != nil {
