@@ -1,9 +1,12 @@
 package node_test
 
 import (
+	"maps"
+	"slices"
 	"testing"
 
 	"github.com/cleave-dra/cleave/pkg/catalog"
+	"github.com/cleave-dra/cleave/pkg/hardware"
 )
 
 // TestEveryDevice prepares everything that is published once: what the scheduler may
@@ -33,8 +36,27 @@ func TestEveryDevice(t *testing.T) {
 			if len(published) != want {
 				t.Errorf("%d devices are published, want %d", len(published), want)
 			}
-			for device := range published {
-				c := f.claim("a", device)
+			// One claim for the first device of every GPU, one for the second, and so on:
+			// devices of one GPU exclude each other.
+			byGPU := map[hardware.PCIAddress][]string{}
+			for _, device := range slices.Sorted(maps.Keys(published)) {
+				addr, err := hardware.AddressOf(device)
+				if err != nil {
+					t.Fatal(err)
+				}
+				byGPU[addr] = append(byGPU[addr], device)
+			}
+			for i := 0; ; i++ {
+				var devices []string
+				for _, all := range byGPU {
+					if i < len(all) {
+						devices = append(devices, all[i])
+					}
+				}
+				if len(devices) == 0 {
+					break
+				}
+				c := f.claim("a", devices...)
 				f.mustPrepare(c)
 				f.mustUnprepare(c)
 			}
