@@ -105,15 +105,15 @@ func (p *Plugin) discover(ctx context.Context) (hardware.Node, error) {
 	return found, nil
 }
 
-// holders tells of a GPU whether any claim has a device on it.
+// holders tells of a GPU or NIC whether any claim has a device on it.
 func holders(records []journal.Record) func(hardware.PCIAddress) bool {
 	held := map[hardware.PCIAddress]bool{}
 	for _, rec := range records {
-		for _, gpu := range rec.Plan.Addresses() {
-			held[gpu] = true
+		for _, address := range rec.Plan.Addresses() {
+			held[address] = true
 		}
 	}
-	return func(gpu hardware.PCIAddress) bool { return held[gpu] }
+	return func(address hardware.PCIAddress) bool { return held[address] }
 }
 
 // pool is what shapes the pool besides the hardware. What claims hold must stay

@@ -122,23 +122,11 @@ func processUtilization(c *call) nvml.Return {
 }
 
 func accountingMode(c *call) nvml.Return {
-	d, ret := c.gpuOnly()
-	if ret != nvml.SUCCESS {
-		return ret
-	}
-	return c.writeU32(1, flag(d.state.Settings.Accounting))
+	return c.writeSetting(func(s *simhw.Settings) *bool { return &s.Accounting })
 }
 
 func setAccountingMode(c *call) nvml.Return {
-	d, ret := c.gpuOnly()
-	if ret != nvml.SUCCESS {
-		return ret
-	}
-	if c.u32(1) > uint32(nvml.FEATURE_ENABLED) {
-		return nvml.ERROR_INVALID_ARGUMENT
-	}
-	on := c.u32(1) == uint32(nvml.FEATURE_ENABLED)
-	return c.engine.SetSettings(d.gpu, func(s *simhw.Settings) { s.Accounting = on })
+	return c.changeSetting(func(s *simhw.Settings) *bool { return &s.Accounting })
 }
 
 func clearAccounting(c *call) nvml.Return {

@@ -326,14 +326,24 @@ func pcieThroughput(c *call) nvml.Return {
 }
 
 func persistenceMode(c *call) nvml.Return {
+	return c.writeSetting(func(s *simhw.Settings) *bool { return &s.Persistence })
+}
+
+func setPersistenceMode(c *call) nvml.Return {
+	return c.changeSetting(func(s *simhw.Settings) *bool { return &s.Persistence })
+}
+
+// writeSetting writes the nvmlEnableState_t of a GPU's setting.
+func (c *call) writeSetting(of func(*simhw.Settings) *bool) nvml.Return {
 	d, ret := c.gpuOnly()
 	if ret != nvml.SUCCESS {
 		return ret
 	}
-	return c.writeU32(1, flag(d.state.Settings.Persistence))
+	return c.writeU32(1, flag(*of(&d.state.Settings)))
 }
 
-func setPersistenceMode(c *call) nvml.Return {
+// changeSetting sets a GPU's setting to the nvmlEnableState_t of the call.
+func (c *call) changeSetting(of func(*simhw.Settings) *bool) nvml.Return {
 	d, ret := c.gpuOnly()
 	if ret != nvml.SUCCESS {
 		return ret
@@ -342,5 +352,5 @@ func setPersistenceMode(c *call) nvml.Return {
 		return nvml.ERROR_INVALID_ARGUMENT
 	}
 	on := c.u32(1) == uint32(nvml.FEATURE_ENABLED)
-	return c.engine.SetSettings(d.gpu, func(s *simhw.Settings) { s.Persistence = on })
+	return c.engine.SetSettings(d.gpu, func(s *simhw.Settings) { *of(s) = on })
 }
