@@ -64,6 +64,22 @@ func scenarios() []scenario {
 			name: "partitioned-beforehand", title: "a MIG slice that was there before, as it is",
 			files: []string{"09-partitioned-beforehand.yaml"}, alone: true, play: partitionedBeforehand,
 		},
+		{
+			name: "gpu-with-nic", title: "a GPU and the NIC below the same PCIe switch",
+			files: []string{"10-gpu-with-nic.yaml"}, play: gpuWithNIC,
+		},
+		{
+			name: "shared-nic", title: "four MIG slices share the NIC next to their GPU",
+			files: []string{"11-shared-nic.yaml"}, play: sharedNIC,
+		},
+		{
+			name: "nic-alone", title: "a NIC without a GPU",
+			files: []string{"12-nic-alone.yaml"}, play: nicAlone,
+		},
+		{
+			name: "eight-pairs", title: "a whole node: eight GPUs, each with the NIC nearest to it",
+			files: []string{"13-eight-pairs.yaml"}, alone: true, play: eightPairs,
+		},
 	}
 }
 

@@ -61,11 +61,12 @@ func TestChoose(t *testing.T) {
 		want []string
 		err  string
 	}{
-		"all":              {want: []string{"whole-gpu", "shared-claim", "mig-profile", "mig-memory", "seven-then-one", "compute-instances", "prioritized-list", "extended-resources", "partitioned-beforehand"}},
+		"all": {want: []string{"whole-gpu", "shared-claim", "mig-profile", "mig-memory", "seven-then-one", "compute-instances", "prioritized-list", "extended-resources", "partitioned-beforehand",
+			"gpu-with-nic", "shared-nic", "nic-alone", "eight-pairs"}},
 		"by name":          {only: []string{"mig-memory"}, want: []string{"mig-memory"}},
 		"by number, twice": {only: []string{"5", "1", "whole-gpu"}, want: []string{"whole-gpu", "seven-then-one"}},
 		"unknown":          {only: []string{"vgpu"}, err: "--only vgpu: no such scenario"},
-		"number too large": {only: []string{"10"}, err: "--only 10: no such scenario"},
+		"number too large": {only: []string{"14"}, err: "--only 14: no such scenario"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

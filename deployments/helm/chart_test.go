@@ -30,6 +30,7 @@ var combinations = map[string][]string{
 	"no NICs":             {"--set", "nics.enabled=false"},
 	"shared NICs":         {"--set", "nics.sharing=bandwidth"},
 	"pairs":               {"--set", "topology.pairs=true", "--set-json", `rails={"0000:18:00.0":0,"0000:5d:00.0":1}`},
+	"node groups":         {"--set", "mig.existing=serve", "--set-json", `nodeGroups=[{"name":"training","nodeLabel":{"pool":"training"},"topology":{"pairs":true}},{"name":"operated","nodeLabel":{"operator":""},"driverRoot":"/run/nvidia/driver","nics":{"enabled":false}}]`},
 	"nothing unavailable": {"--set", "maxUnavailable=25%,resources=null"},
 }
 
@@ -90,6 +91,11 @@ func TestBadValuesAreRefused(t *testing.T) {
 		"pairs and sharing":      {[]string{"--set", "topology.pairs=true,nics.sharing=bandwidth"}, "topology.pairs: a NIC cannot be in pairs and be shared"},
 		"rail of an interface":   {[]string{"--set-json", `rails={"mlx5_0":1}`}, "mlx5_0"},
 		"rail below zero":        {[]string{"--set-json", `rails={"0000:18:00.0":-1}`}, "/rails"},
+		"unknown in a group":     {[]string{"--set-json", `nodeGroups=[{"name":"a","nodeLabel":{"a":"b"},"image":{}}]`}, "image"},
+		"group without label":    {[]string{"--set-json", `nodeGroups=[{"name":"a"}]`}, "nodeLabel"},
+		"group of two labels":    {[]string{"--set-json", `nodeGroups=[{"name":"a","nodeLabel":{"a":"b","c":"d"}}]`}, "nodeLabel"},
+		"group twice":            {[]string{"--set-json", `nodeGroups=[{"name":"a","nodeLabel":{"a":"b"}},{"name":"a","nodeLabel":{"a":"c"}}]`}, "nodeGroups: there are two named a"},
+		"bad pairs of a group":   {[]string{"--set-json", `nodeGroups=[{"name":"a","nodeLabel":{"a":"b"},"topology":{"pairs":true},"nics":{"sharing":"bandwidth"}}]`}, "topology.pairs: a NIC cannot"},
 		"old cluster":            {[]string{"--kube-version", "1.36.9"}, "kubeVersion: >=1.37.0-0"},
 	}
 	for name, tc := range tests {

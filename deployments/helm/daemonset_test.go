@@ -8,6 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 )
 
 // nodePlugin is the DaemonSet of cleave-node.
@@ -127,7 +129,7 @@ func TestNICFlags(t *testing.T) {
 	}{
 		"default":   {want: []string{"--nics=true", "--nic-sharing=none", "--topology-pairs=false"}, dev: "/dev/infiniband"},
 		"none":      {args: combinations["no NICs"], want: []string{"--nics=false", "--nic-sharing=none", "--topology-pairs=false"}},
-		"simulated": {args: combinations["kind"], want: []string{"--nics=true", "--nic-sharing=none", "--topology-pairs=false"}},
+		"simulated": {args: combinations["kind"], want: []string{"--nics=true", "--nic-sharing=bandwidth", "--topology-pairs=false"}},
 		"shared": {args: combinations["shared NICs"], dev: "/dev/infiniband", want: []string{"--nics=true", "--nic-sharing=bandwidth",
 			"--topology-pairs=false"}},
 		"pairs": {args: combinations["pairs"], dev: "/dev/infiniband", want: []string{"--nics=true", "--nic-sharing=none", "--topology-pairs=true",
@@ -147,6 +149,47 @@ func TestNICFlags(t *testing.T) {
 			}
 			if dev := hostPath(ds, "/dev/infiniband"); dev != tc.dev {
 				t.Errorf("/dev/infiniband is the host's %q, want %q", dev, tc.dev)
+			}
+		})
+	}
+}
+
+// Each node runs one plugin, with what the first group that it is in sets differently.
+func TestNodeGroups(t *testing.T) {
+	args := combinations["node groups"]
+	tests := map[string]struct {
+		labels        map[string]string
+		pairs, driver string
+	}{
+		"in no group":   {pairs: "false", driver: "/"},
+		"other value":   {labels: map[string]string{"pool": "web"}, pairs: "false", driver: "/"},
+		"training":      {labels: map[string]string{"pool": "training"}, pairs: "true", driver: "/"},
+		"operated":      {labels: map[string]string{"operator": ""}, pairs: "false", driver: "/run/nvidia/driver"},
+		"in two groups": {labels: map[string]string{"pool": "training", "operator": ""}, pairs: "true", driver: "/"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			var got []*appsv1.DaemonSet
+			for _, ds := range pick[*appsv1.DaemonSet](render(t, args...)) {
+				if ds.Spec.Template.Labels["app.kubernetes.io/component"] != ds.Spec.Selector.MatchLabels["app.kubernetes.io/component"] {
+					t.Errorf("%s does not select its pods", ds.Name)
+				}
+				required := ds.Spec.Template.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+				selector, err := nodeaffinity.NewNodeSelector(required)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if selector.Match(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: tc.labels}}) {
+					got = append(got, ds)
+				}
+			}
+			if len(got) != 1 {
+				t.Fatalf("%d plugins run on the node, want 1", len(got))
+			}
+			flag := flags(t, got[0])
+			if flag["--topology-pairs"] != tc.pairs || flag["--host-driver-root"] != tc.driver || flag["--mig-existing"] != "serve" {
+				t.Errorf("%s: pairs %s, driver root %s, mig.existing %s, want %s, %s, serve", got[0].Name,
+					flag["--topology-pairs"], flag["--host-driver-root"], flag["--mig-existing"], tc.pairs, tc.driver)
 			}
 		})
 	}

@@ -39,8 +39,9 @@ func (m *model) devices(p plan.Plan) (gpus []hardware.GPU, nics []hardware.NIC) 
 
 // sight is what is known of a prepared device's surroundings.
 type sight struct {
-	// nic is nil for a device without one.
-	nic *hardware.NIC
+	// nic is nil for a device without one, and nicDistance that of a pair to its GPU.
+	nic         *hardware.NIC
+	nicDistance hardware.Distance
 	// distances are those to the claim's other devices, by their names.
 	distances map[string]hardware.Distance
 }
@@ -58,6 +59,9 @@ func (m *model) sights(p plan.Plan) []sight {
 			}
 		}
 		if g, ok := m.node.GPU(d.GPU.PCI); ok {
+			if out[i].nic != nil {
+				out[i].nicDistance = hardware.DistanceBetween(g.Place(), places[i])
+			}
 			places[i] = g.Place()
 		}
 	}

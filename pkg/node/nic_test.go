@@ -5,10 +5,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"tags.cncf.io/container-device-interface/specs-go"
 
 	"github.com/cleave-dra/cleave/pkg/hardware"
@@ -87,6 +91,60 @@ func TestPrepareNIC(t *testing.T) {
 	f.mustPrepare(other)
 	f.mustUnprepare(other)
 	f.mustBeClean()
+}
+
+// TestNetworkReady: a NIC on Ethernet is of use in the host's network only, and the
+// claim's status says whether its pod is there.
+func TestNetworkReady(t *testing.T) {
+	f := newFixture(t, "dgx-h100", withNICs(false))
+	nics := slices.DeleteFunc(f.hw.Server.Node().NICs, func(n hardware.NIC) bool {
+		return n.RDMA[0].Ports[0].LinkLayer != hardware.LinkLayerEthernet
+	})
+	for i, tc := range []struct {
+		name        string
+		hostNetwork bool
+		want        metav1.ConditionStatus
+	}{{"outside", true, metav1.ConditionTrue}, {"inside", false, metav1.ConditionFalse}} {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: tc.name, UID: types.UID("pod-" + tc.name)},
+			Spec: corev1.PodSpec{HostNetwork: tc.hostNetwork}}
+		if _, err := f.kube.CoreV1().Pods("ns").Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		c := f.claim(tc.name, nics[i].DeviceName())
+		c.Status.Allocation.Devices.Results[0].Pool = nodeName + "/rdma"
+		c.Status.ReservedFor = []resourceapi.ResourceClaimConsumerReference{{Resource: "pods", Name: pod.Name, UID: pod.UID}}
+		f.mustPrepare(f.create(c))
+		f.await(tc.name+" is told whether its network works", func(ctx context.Context) error {
+			got, err := f.kube.ResourceV1().ResourceClaims("ns").Get(ctx, tc.name, metav1.GetOptions{})
+			if err != nil {
+				return err
+			}
+			for _, d := range got.Status.Devices {
+				for _, cond := range d.Conditions {
+					if cond.Type == "NetworkReady" && cond.Status == tc.want {
+						return nil
+					}
+				}
+			}
+			return fmt.Errorf("devices: %+v", got.Status.Devices)
+		})
+	}
+	f.await("an Event of the pod says why", func(ctx context.Context) error {
+		events, err := f.kube.EventsV1().Events("ns").List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		var about []string
+		for _, e := range events.Items {
+			if e.Reason == "NetworkNotReady" && strings.Contains(e.Note, "hostNetwork") {
+				about = append(about, e.Regarding.Name)
+			}
+		}
+		if !slices.Equal(about, []string{"inside"}) {
+			return fmt.Errorf("there are Events of %v", about)
+		}
+		return nil
+	})
 }
 
 // TestPreparePair: a pair is its GPU and its NIC, and nobody else gets either.

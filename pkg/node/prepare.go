@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
@@ -152,6 +153,7 @@ func (p *Plugin) finish(ctx context.Context, rec *journal.Record) error {
 	rec.State, rec.Prepared = journal.Finished, prepared
 	p.deps.Metrics.Hold(deviceTypes(*rec), 1)
 	p.status.prepared(*rec, p.model.sights(rec.Plan))
+	p.reorder(rec.Plan)
 	return nil
 }
 
@@ -248,11 +250,20 @@ func (p *Plugin) rollback(ctx context.Context, rec journal.Record) error {
 		return err
 	}
 	p.released.send()
+	p.reorder(rec.Plan)
 	if rec.State == journal.Finished {
 		p.deps.Metrics.Hold(deviceTypes(rec), -1)
 		p.status.withdrawn(rec.Plan.Claim)
 	}
 	return nil
+}
+
+// reorder wakes the publisher if a claim's coming or going changes the order of the
+// pool: whole GPUs with a free NIC near them come first.
+func (p *Plugin) reorder(pl plan.Plan) {
+	if slices.ContainsFunc(pl.Devices, func(d plan.Device) bool { return d.NIC != nil }) {
+		p.poke()
+	}
 }
 
 // reply turns a finished record into the kubelet library's form.

@@ -73,7 +73,9 @@ func (p *Plugin) publish(ctx context.Context) error {
 	}
 	resources, err := slices.Build(node, opts)
 	if err != nil {
-		return fmt.Errorf("build ResourceSlices (the last good ones stay): %w", err)
+		err = fmt.Errorf("build ResourceSlices (the last good ones stay): %w", err)
+		p.ready.reject(err)
+		return err
 	}
 	p.model.publish(resources.Pools)
 	p.ready.want(resources, refused)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -51,6 +52,8 @@ type reporter struct {
 // report is what is to be said of one claim; no devices withdraw what was said.
 type report struct {
 	devices []*resourceapply.AllocatedDeviceStatusApplyConfiguration
+	// layers are the link layers of the devices' NICs, empty for a device without one.
+	layers  []string
 	summary string
 }
 
@@ -68,7 +71,8 @@ func (r *reporter) prepared(rec journal.Record, sights []sight) {
 	var names []string
 	for i, d := range rec.Plan.Devices {
 		made := rec.Plan.Made(rec.Results, i)
-		out.devices = append(out.devices, r.device(d, made, sights[i]))
+		device, layer := r.device(d, made, sights[i])
+		out.devices, out.layers = append(out.devices, device), append(out.layers, layer)
 		names = append(names, strings.Join(append([]string{d.Name}, made.UUIDs()...), " "))
 	}
 	out.summary = strings.Join(names, ", ")
@@ -102,12 +106,16 @@ type deviceData struct {
 	RDMADevice  string `json:"rdmaDevice,omitempty"`
 	LinkLayer   string `json:"linkLayer,omitempty"`
 	LinkState   string `json:"linkState,omitempty"`
+	// NICDistance is how far a pair's NIC is from its GPU.
+	NICDistance hardware.Distance `json:"nicDistance,omitempty"`
 	// Distances are those to the other devices of the claim, by their names.
 	Distances map[string]hardware.Distance `json:"distances,omitempty"`
 }
 
-func (r *reporter) device(d plan.Device, made plan.Made, seen sight) *resourceapply.AllocatedDeviceStatusApplyConfiguration {
-	data := deviceData{UUID: d.GPU.UUID, PCIBusID: string(d.GPU.PCI), Distances: seen.distances}
+// device is the status of one device, and the link layer of its NIC. Whether that can be
+// used is added when it is written.
+func (r *reporter) device(d plan.Device, made plan.Made, seen sight) (*resourceapply.AllocatedDeviceStatusApplyConfiguration, string) {
+	data := deviceData{UUID: d.GPU.UUID, PCIBusID: string(d.GPU.PCI), NICDistance: seen.nicDistance, Distances: seen.distances}
 	if d.MIG != nil && len(made.Compute) > 0 {
 		data.ParentUUID, data.Profile = d.GPU.UUID, d.MIG.Name
 		data.UUIDs, data.GPUInstanceID, data.ComputeInstanceIDs = made.UUIDs(), &made.GPUInstance, made.IDs()
@@ -127,7 +135,6 @@ func (r *reporter) device(d plan.Device, made plan.Made, seen sight) *resourceap
 		}
 		if seen.nic != nil {
 			data.RDMADevice, data.LinkLayer, data.LinkState = link(*seen.nic)
-			out.WithConditions(r.network(data.LinkLayer))
 			if seen.nic.Interface != "" {
 				out.WithNetworkData(resourceapply.NetworkDeviceData().WithInterfaceName(seen.nic.Interface))
 			}
@@ -139,7 +146,7 @@ func (r *reporter) device(d plan.Device, made plan.Made, seen sight) *resourceap
 	}
 	ready := metaapply.Condition().WithType("Ready").WithStatus(metav1.ConditionTrue).
 		WithReason("Prepared").WithMessage("prepared on node " + r.node).WithLastTransitionTime(metav1.Now())
-	return out.WithConditions(ready).WithData(runtime.RawExtension{Raw: raw})
+	return out.WithConditions(ready).WithData(runtime.RawExtension{Raw: raw}), data.LinkLayer
 }
 
 // link is the RDMA device for traffic with its first port.
@@ -149,18 +156,6 @@ func link(n hardware.NIC) (device, layer, state string) {
 	}
 	port := n.RDMA[0].Ports[0]
 	return n.RDMA[0].Name, port.LinkLayer, port.State
-}
-
-// network says whether a container can use the NIC. InfiniBand works anywhere. On
-// Ethernet RDMA goes by the addresses of the network interface, which stays on the
-// host: whether the pod is in the host's network is not known here.
-func (r *reporter) network(layer string) *metaapply.ConditionApplyConfiguration {
-	c := metaapply.Condition().WithType("NetworkReady").WithLastTransitionTime(metav1.Now())
-	if layer == hardware.LinkLayerInfiniBand {
-		return c.WithStatus(metav1.ConditionTrue).WithReason("InfiniBand").WithMessage("works in any pod")
-	}
-	return c.WithStatus(metav1.ConditionUnknown).WithReason("HostNetworkOnly").
-		WithMessage("RDMA over Ethernet needs the network interface, which is not moved into pods: it works in pods with hostNetwork only")
 }
 
 // run writes until ctx ends.
@@ -197,11 +192,16 @@ func (r *reporter) write(ctx context.Context, claim plan.Claim, recorder events.
 	if !ok {
 		return
 	}
-	err := r.apply(ctx, claim, what)
+	pods, err := r.apply(ctx, claim, what)
 	if err == nil {
 		r.queue.Forget(claim)
+		ref := &corev1.ObjectReference{APIVersion: "resource.k8s.io/v1", Kind: "ResourceClaim", Namespace: claim.Namespace, Name: claim.Name, UID: types.UID(claim.UID)}
+		for _, pod := range pods {
+			if cutOff(pod) {
+				recorder.Eventf(pod, ref, corev1.EventTypeWarning, "NetworkNotReady", "Prepare", "The NIC of claim %s is of no use here: %s", claim.Name, interfaceStays)
+			}
+		}
 		if what.summary != "" {
-			ref := &corev1.ObjectReference{APIVersion: "resource.k8s.io/v1", Kind: "ResourceClaim", Namespace: claim.Namespace, Name: claim.Name, UID: types.UID(claim.UID)}
 			recorder.Eventf(ref, nil, corev1.EventTypeNormal, "Prepared", "Prepare", "Node %s prepared %s", r.node, what.summary)
 		}
 		return
@@ -222,17 +222,31 @@ func (r *reporter) write(ctx context.Context, claim plan.Claim, recorder events.
 }
 
 // apply owns this node's devices in the status and nothing else. A claim that is
-// gone, or that has another UID by now, needs nothing.
-func (r *reporter) apply(ctx context.Context, claim plan.Claim, what report) error {
-	claims := r.kube.ResourceV1().ResourceClaims(claim.Namespace)
-	config := resourceapply.ResourceClaim(claim.Name, claim.Namespace).WithUID(types.UID(claim.UID)).
-		WithStatus(resourceapply.ResourceClaimStatus().WithDevices(what.devices...))
-	_, err := claims.ApplyStatus(ctx, config, metav1.ApplyOptions{FieldManager: fieldManager, Force: true})
+// gone, or that has another UID by now, needs nothing. It returns the claim's pods if
+// they were looked at, which only those of NICs on Ethernet are.
+func (r *reporter) apply(ctx context.Context, claim plan.Claim, what report) ([]*corev1.Pod, error) {
+	var pods []*corev1.Pod
+	var err error
+	if slices.ContainsFunc(what.layers, func(l string) bool { return l != "" && l != hardware.LinkLayerInfiniBand }) {
+		if pods, err = podsOf(ctx, r.kube, claim); err != nil {
+			return nil, err
+		}
+	}
+	status := resourceapply.ResourceClaimStatus()
+	for i, d := range what.devices {
+		device := *d
+		if what.layers[i] != "" {
+			device.Conditions = append(slices.Clone(device.Conditions), networkReady(what.layers[i], pods))
+		}
+		status.WithDevices(&device)
+	}
+	config := resourceapply.ResourceClaim(claim.Name, claim.Namespace).WithUID(types.UID(claim.UID)).WithStatus(status)
+	_, err = r.kube.ResourceV1().ResourceClaims(claim.Namespace).ApplyStatus(ctx, config, metav1.ApplyOptions{FieldManager: fieldManager, Force: true})
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		return nil
+		return nil, nil
 	}
 	if err != nil {
-		return fmt.Errorf("write status of claim %s: %w", claim, err)
+		return nil, fmt.Errorf("write status of claim %s: %w", claim, err)
 	}
-	return nil
+	return pods, nil
 }

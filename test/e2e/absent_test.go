@@ -19,11 +19,13 @@ func TestPluginAbsent(t *testing.T) {
 	e := newEnv(t)
 	e.template("mig", ask("mig-1g.10gb.cleave.dev"))
 	before := e.pool()
-	set := e.pluginSet()
+	set := e.pluginSet(dgx)
 	t.Cleanup(func() { e.selectNodes(set, "null") })
 	e.selectNodes(set, `{"cleave.dev/e2e": "none"}`)
-	e.eventually(podTimeout, "the plugins are gone", func(ctx context.Context) error {
-		list, err := e.Client.CoreV1().Pods(set.Namespace).List(ctx, metav1.ListOptions{LabelSelector: pluginSelector})
+	e.eventually(podTimeout, "the plugin is gone", func(ctx context.Context) error {
+		list, err := e.Client.CoreV1().Pods(set.Namespace).List(ctx, metav1.ListOptions{
+			LabelSelector: metav1.FormatLabelSelector(set.Spec.Selector),
+		})
 		if err == nil && len(list.Items) > 0 {
 			err = fmt.Errorf("there are %d", len(list.Items))
 		}
@@ -36,14 +38,18 @@ func TestPluginAbsent(t *testing.T) {
 	e.waitSamePool(before)
 }
 
-// pluginSet is the node plugin's DaemonSet.
-func (e *env) pluginSet() *appsv1.DaemonSet {
+// pluginSet is the DaemonSet of the node plugin on a node.
+func (e *env) pluginSet(server string) *appsv1.DaemonSet {
 	e.t.Helper()
-	list, err := e.Client.AppsV1().DaemonSets("").List(e.t.Context(), metav1.ListOptions{LabelSelector: pluginSelector})
-	if err != nil || len(list.Items) != 1 {
-		e.t.Fatalf("want one DaemonSet of the node plugin, have %d (%v)", len(list.Items), err)
+	pod, err := e.pluginPod(e.t.Context(), server)
+	if err != nil {
+		e.t.Fatal(err)
 	}
-	return &list.Items[0]
+	set, err := e.Client.AppsV1().DaemonSets(pod.Namespace).Get(e.t.Context(), metav1.GetControllerOf(pod).Name, metav1.GetOptions{})
+	if err != nil {
+		e.t.Fatalf("get the DaemonSet of pod %s: %v", pod.Name, err)
+	}
+	return set
 }
 
 // selectNodes sets the node selector of a DaemonSet, as JSON.

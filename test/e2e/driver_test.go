@@ -20,7 +20,7 @@ const (
 	simulatedRoot = "/var/lib/cleave-simhw/root"
 
 	pluginContainer = "cleave-node"
-	pluginSelector  = "app.kubernetes.io/name=cleave,app.kubernetes.io/component=node"
+	pluginSelector  = "app.kubernetes.io/name=cleave,app.kubernetes.io/component in (node, node-training)"
 )
 
 // pluginPod is the node plugin's running pod on a node.

@@ -49,10 +49,10 @@ func newIntruder(t *testing.T) *intruder {
 	}
 	in := &intruder{config: config, admin: kubernetes.NewForConfigOrDie(config)}
 	sets, err := in.admin.AppsV1().DaemonSets("").List(t.Context(), metav1.ListOptions{
-		LabelSelector: "app.kubernetes.io/name=cleave,app.kubernetes.io/component=node",
+		LabelSelector: pluginSelector,
 	})
-	if err != nil || len(sets.Items) != 1 {
-		t.Fatalf("want one DaemonSet of the node plugin, have %d (%v)", len(sets.Items), err)
+	if err != nil || len(sets.Items) == 0 {
+		t.Fatalf("want the DaemonSets of the node plugin, have %d (%v)", len(sets.Items), err)
 	}
 	in.plugin = &sets.Items[0]
 	for _, arg := range in.plugin.Spec.Template.Spec.Containers[0].Args {
@@ -61,7 +61,7 @@ func newIntruder(t *testing.T) *intruder {
 		}
 	}
 	pods, err := in.admin.CoreV1().Pods(in.plugin.Namespace).List(t.Context(), metav1.ListOptions{
-		LabelSelector: metav1.FormatLabelSelector(in.plugin.Spec.Selector), FieldSelector: "status.phase=Running",
+		LabelSelector: pluginSelector, FieldSelector: "status.phase=Running",
 	})
 	if err != nil || len(pods.Items) < 2 {
 		t.Fatalf("want the plugin on two nodes, have %d pods (%v)", len(pods.Items), err)

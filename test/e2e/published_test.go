@@ -26,7 +26,7 @@ func TestPublished(t *testing.T) {
 	}
 	for server, h100s := range map[string]int{dgx: 8, mixed: 1} {
 		e.run(server, func(e *env) {
-			want := map[string]int{h100: h100s, "InfiniBand": 8, "Ethernet": 2}
+			want := map[string]int{h100: h100s, "InfiniBand": 8, "Ethernet": 2, "pair": 8}
 			if server == mixed {
 				want = map[string]int{h100: h100s, l40s: 1, "InfiniBand": 2}
 			}
@@ -54,6 +54,8 @@ func (e *env) kind(d resourceapi.Device) string {
 		return a.Attribute("profile")
 	case "nic":
 		return a.Attribute("linkLayer")
+	case "gpu-nic":
+		return "pair"
 	}
 	split := a.Attribute("productName") == h100
 	if counted := len(d.ConsumesCounters) > 0; counted != split {

@@ -22,6 +22,32 @@ type Seen struct {
 	MIG *smi.MIG
 	// Parts are all MIG devices of the slice.
 	Parts []smi.MIG
+	// RDMA are the names in the container's /dev/infiniband; none for a device without
+	// a NIC. A NIC alone has no GPU.
+	RDMA []string
+}
+
+// The values of the attribute type that matter here.
+const (
+	typeGPU  = "gpu"
+	typeMIG  = "mig"
+	typeNIC  = "nic"
+	typePair = "gpu-nic"
+)
+
+// hasGPU tells whether nvidia-smi lists the device.
+func (a Allocated) hasGPU() bool { return a.Attribute("type") != typeNIC }
+
+// NIC is the PCI address of the device's NIC, empty for one without.
+func (a Allocated) NIC() string {
+	switch a.Attribute("type") {
+	case typeNIC:
+		return a.Attribute("resource.kubernetes.io/pciBusID")
+	case typePair:
+		return a.Attribute("nicPCIBusID")
+	default:
+		return ""
+	}
 }
 
 // ForContainer are the devices of the claims and requests that a container names.
@@ -53,35 +79,77 @@ func ForContainer(pod *corev1.Pod, container string, allocated []Allocated) []Al
 	return out
 }
 
-// Look asks nvidia-smi in the container for its devices and compares them with
-// what was allocated to it: the same GPUs, the same MIG slices, and no others.
+// Look asks in the container for its devices and compares them with what was allocated
+// to it: nvidia-smi lists the same GPUs, the same MIG slices and no others, and there
+// are the verbs nodes of as many NICs.
 func (c *Cluster) Look(ctx context.Context, pod *corev1.Pod, container string) ([]Seen, error) {
 	allocated, err := c.Allocated(ctx, pod)
 	if err != nil {
 		return nil, err
 	}
-	out, err := c.Exec(ctx, pod.Namespace, pod.Name, container, "nvidia-smi", "-L")
-	if err != nil {
-		return nil, err
+	own := ForContainer(pod, container, allocated)
+	var listed []smi.GPU
+	var out string
+	if slices.ContainsFunc(own, Allocated.hasGPU) {
+		if out, err = c.Exec(ctx, pod.Namespace, pod.Name, container, "nvidia-smi", "-L"); err != nil {
+			return nil, err
+		}
+		if listed, err = smi.ParseList(out); err != nil {
+			return nil, fmt.Errorf("container %s of pod %s/%s: %w", container, pod.Namespace, pod.Name, err)
+		}
 	}
-	listed, err := smi.ParseList(out)
-	if err != nil {
-		return nil, fmt.Errorf("container %s of pod %s/%s: %w", container, pod.Namespace, pod.Name, err)
-	}
-	seen, err := Pair(ForContainer(pod, container, allocated), listed)
+	seen, err := Match(own, listed)
 	if err != nil {
 		return nil, fmt.Errorf("container %s of pod %s/%s: %w; nvidia-smi -L says:\n%s", container, pod.Namespace, pod.Name, err, out)
 	}
-	return seen, nil
+	return seen, c.lookAtNICs(ctx, pod, container, seen)
 }
 
-// Pair finds each allocated device among the listed ones. Its error names the
-// devices that are missing and those that should not be there.
-func Pair(allocated []Allocated, listed []smi.GPU) ([]Seen, error) {
+// lookAtNICs fills in the RDMA nodes that the container has.
+func (c *Cluster) lookAtNICs(ctx context.Context, pod *corev1.Pod, container string, seen []Seen) error {
+	nics := map[string]bool{}
+	for _, s := range seen {
+		if nic := s.NIC(); nic != "" {
+			nics[nic] = true
+		}
+	}
+	if len(nics) == 0 {
+		return nil
+	}
+	out, err := c.Exec(ctx, pod.Namespace, pod.Name, container, "ls", "/dev/infiniband")
+	if err != nil {
+		return err
+	}
+	nodes := strings.Fields(out)
+	verbs := 0
+	for _, n := range nodes {
+		if strings.HasPrefix(n, "uverbs") {
+			verbs++
+		}
+	}
+	if verbs != len(nics) || !slices.Contains(nodes, "rdma_cm") {
+		return fmt.Errorf("container %s of pod %s/%s: want the verbs nodes of %d NICs and rdma_cm in /dev/infiniband, there are %s",
+			container, pod.Namespace, pod.Name, len(nics), strings.Join(nodes, " "))
+	}
+	for i := range seen {
+		if seen[i].NIC() != "" {
+			seen[i].RDMA = nodes
+		}
+	}
+	return nil
+}
+
+// Match finds each allocated device among the listed ones, but for NICs, which are not
+// listed. Its error names the devices that are missing and those that should not be there.
+func Match(allocated []Allocated, listed []smi.GPU) ([]Seen, error) {
 	open := flatten(listed)
 	var seen []Seen
 	var wrong []string
 	for _, a := range allocated {
+		if !a.hasGPU() {
+			seen = append(seen, Seen{Allocated: a})
+			continue
+		}
 		i := slices.IndexFunc(open, func(s Seen) bool { return matches(a, s) })
 		if i < 0 {
 			wrong = append(wrong, "does not list "+a.Device.Name)
@@ -129,9 +197,10 @@ func flatten(listed []smi.GPU) []Seen {
 // own UUID is new at every creation, so that only its GPU and profile are known.
 func matches(a Allocated, s Seen) bool {
 	if s.MIG == nil {
-		return a.Attribute("type") == "gpu" && a.Attribute("uuid") == s.GPU.UUID
+		kind := a.Attribute("type")
+		return (kind == typeGPU || kind == typePair) && a.Attribute("uuid") == s.GPU.UUID
 	}
-	return a.Attribute("type") == "mig" && a.Attribute("parentUUID") == s.GPU.UUID &&
+	return a.Attribute("type") == typeMIG && a.Attribute("parentUUID") == s.GPU.UUID &&
 		(a.Attribute("profile") == s.MIG.Profile || divided(a, s))
 }
 

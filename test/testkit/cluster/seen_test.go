@@ -9,9 +9,11 @@ import (
 	"github.com/cleave-dra/cleave/test/testkit/smi"
 )
 
-func TestPair(t *testing.T) {
+func TestMatch(t *testing.T) {
 	gpu := device("gpu-a", map[string]string{"type": "gpu", "uuid": "GPU-a"})
 	slice := device("gpu-a-mig-1g-10gb-6", map[string]string{"type": "mig", "parentUUID": "GPU-a", "profile": "1g.10gb"})
+	nic := device("nic-a", map[string]string{"type": "nic"})
+	pair := device("gpu-a-nic-a", map[string]string{"type": "gpu-nic", "uuid": "GPU-a"})
 	twoSlices := []smi.GPU{{UUID: "GPU-a", MIG: []smi.MIG{{Profile: "1g.10gb", UUID: "MIG-1"}, {Profile: "1g.10gb", UUID: "MIG-2"}}}}
 	tests := map[string]struct {
 		allocated []Allocated
@@ -19,7 +21,12 @@ func TestPair(t *testing.T) {
 		want      []string // UUIDs, in the order of allocated
 		wantErr   string
 	}{
-		"whole GPU":        {allocated: []Allocated{gpu}, listed: []smi.GPU{{UUID: "GPU-a"}}, want: []string{"GPU-a"}},
+		"whole GPU":          {allocated: []Allocated{gpu}, listed: []smi.GPU{{UUID: "GPU-a"}}, want: []string{"GPU-a"}},
+		"a GPU with its NIC": {allocated: []Allocated{pair}, listed: []smi.GPU{{UUID: "GPU-a"}}, want: []string{"GPU-a"}},
+		"a NIC alone":        {allocated: []Allocated{nic}, want: []string{""}},
+		"a NIC, and a GPU of others": {
+			allocated: []Allocated{nic}, listed: []smi.GPU{{UUID: "GPU-a"}}, wantErr: "lists GPU-a, which was not allocated",
+		},
 		"two equal slices": {allocated: []Allocated{slice, slice}, listed: twoSlices, want: []string{"MIG-1", "MIG-2"}},
 		"a divided slice": {
 			allocated: []Allocated{slice},
@@ -51,7 +58,7 @@ func TestPair(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			seen, err := Pair(tc.allocated, tc.listed)
+			seen, err := Match(tc.allocated, tc.listed)
 			if tc.wantErr != "" {
 				if err == nil || !strings.Contains(err.Error(), tc.wantErr) {
 					t.Fatalf("error = %v, want one with %q", err, tc.wantErr)

@@ -61,17 +61,26 @@ mig-{{ . | replace "+" "." | replace "-" ".no-" }}
 {{- end -}}
 
 {{/*
-Simulated and real hardware never share a node: the simulator's label decides. It
-goes into every term, because terms are alternatives.
+Simulated and real hardware never share a node: the simulator's label decides. A node
+that is in several groups belongs to the first. Both go into every term, because terms
+are alternatives.
 */}}
 {{- define "cleave.affinity" -}}
-{{- $simulated := dict "key" "cleave.dev/simulated" "operator" (ternary "Exists" "DoesNotExist" .Values.simulated.enabled) }}
+{{- $always := list (dict "key" "cleave.dev/simulated" "operator" (ternary "Exists" "DoesNotExist" .Values.simulated.enabled)) }}
+{{- range .before }}
+{{- range $key, $value := .nodeLabel }}
+{{- $always = append $always (dict "key" $key "operator" "NotIn" "values" (list $value)) }}
+{{- end }}
+{{- end }}
+{{- range $key, $value := .nodeLabel }}
+{{- $always = append $always (dict "key" $key "operator" "In" "values" (list $value)) }}
+{{- end }}
 {{- $affinity := deepCopy .Values.affinity }}
 {{- $node := get $affinity "nodeAffinity" | default dict }}
 {{- $required := get $node "requiredDuringSchedulingIgnoredDuringExecution" | default dict }}
 {{- $terms := list }}
 {{- range get $required "nodeSelectorTerms" | default (list dict) }}
-{{- $terms = append $terms (set . "matchExpressions" (append (get . "matchExpressions" | default list) $simulated)) }}
+{{- $terms = append $terms (set . "matchExpressions" (concat (get . "matchExpressions" | default list) $always)) }}
 {{- end }}
 {{- $_ := set $node "requiredDuringSchedulingIgnoredDuringExecution" (dict "nodeSelectorTerms" $terms) }}
 {{- set $affinity "nodeAffinity" $node | toYaml }}
