@@ -60,7 +60,11 @@ func (s *stage) ready(ctx context.Context, name string) ([]cluster.Seen, error) 
 			return nil, err
 		}
 		for _, d := range seen {
-			s.say("%s has %s of %s, and nvidia-smi -L lists it and nothing else", label(pod, c.Name), d.Device.Name, d.Node)
+			where := "nvidia-smi -L lists it and nothing else"
+			if d.GPU.UUID == "" {
+				where = "/dev/infiniband has its nodes and nothing else"
+			}
+			s.say("%s has %s of %s, and %s", label(pod, c.Name), d.Device.Name, d.Node, where)
 			s.rows = append(s.rows, row{pod: label(pod, c.Name), seen: d})
 		}
 		all = append(all, seen...)

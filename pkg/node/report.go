@@ -31,7 +31,10 @@ const (
 	// reportEvery keeps a burst of claims from becoming a burst of writes.
 	reportEvery = 100 * time.Millisecond
 	// reportTries is how often a status that cannot be written is tried again; the
-	// next try after a failure waits longer each time, up to a minute.
+	// next try after a failure waits longer each time, up to a minute. Whatever the
+	// error: right after an allocation the API server was seen to apply a status to the
+	// claim as it was before, and to refuse it as one that takes the allocation back
+	// (Kubernetes 1.37.2: "status.allocation: Invalid value: null").
 	reportTries = 10
 	// fieldManager owns this node's devices in a claim's status.
 	fieldManager = "cleave-node"
@@ -207,7 +210,7 @@ func (r *reporter) write(ctx context.Context, claim plan.Claim, recorder events.
 		return
 	}
 	logger := klog.FromContext(ctx).WithValues("claim", claim, "uid", claim.UID)
-	if r.queue.NumRequeues(claim) >= reportTries || apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
+	if r.queue.NumRequeues(claim) >= reportTries {
 		r.queue.Forget(claim)
 		logger.Info("Gave up writing the claim's status", "err", err)
 		return

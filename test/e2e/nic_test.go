@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -91,11 +92,17 @@ func TestGPUWithItsNIC(t *testing.T) {
 	}
 	gpu := e.look(pod, "gpu")[0]
 	e.eventually(podTimeout, "the claim's status has the distance", func(ctx context.Context) error {
-		data, err := e.statusOf(ctx, nic.Claim.Name, nic.Device.Name)
-		if want := fmt.Sprintf("%q:%q", gpu.Device.Name, "PIX"); err == nil && !strings.Contains(string(data.Data.Raw), want) {
-			err = fmt.Errorf("want %s in %s", want, data.Data.Raw)
+		d, err := e.statusOf(ctx, nic.Claim.Name, nic.Device.Name)
+		if err != nil {
+			return err
 		}
-		return err
+		var data struct {
+			Distances map[string]string `json:"distances"`
+		}
+		if err := json.Unmarshal(d.Data.Raw, &data); err != nil || data.Distances[gpu.Device.Name] != "PIX" {
+			return fmt.Errorf("want %s at PIX in %s (%w)", gpu.Device.Name, d.Data.Raw, err)
+		}
+		return nil
 	})
 }
 
