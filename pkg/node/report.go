@@ -10,15 +10,15 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	metaapply "k8s.io/client-go/applyconfigurations/meta/v1"
-	resourceapply "k8s.io/client-go/applyconfigurations/resource/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/events"
+	clientretry "k8s.io/client-go/util/retry"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 
@@ -31,13 +31,10 @@ const (
 	// reportEvery keeps a burst of claims from becoming a burst of writes.
 	reportEvery = 100 * time.Millisecond
 	// reportTries is how often a status that cannot be written is tried again; the
-	// next try after a failure waits longer each time, up to a minute. Whatever the
-	// error: right after an allocation the API server was seen to apply a status to the
-	// claim as it was before, and to refuse it as one that takes the allocation back
-	// (Kubernetes 1.37.2: "status.allocation: Invalid value: null").
+	// next try after a failure waits longer each time, up to a minute.
 	reportTries = 10
-	// fieldManager owns this node's devices in a claim's status.
-	fieldManager = "cleave-node"
+	// component is who the Events are from.
+	component = "cleave-node"
 )
 
 // reporter owns corridor (e): after the reply it writes what a claim was given into
@@ -54,7 +51,7 @@ type reporter struct {
 
 // report is what is to be said of one claim; no devices withdraw what was said.
 type report struct {
-	devices []*resourceapply.AllocatedDeviceStatusApplyConfiguration
+	devices []resourceapi.AllocatedDeviceStatus
 	// layers are the link layers of the devices' NICs, empty for a device without one.
 	layers  []string
 	summary string
@@ -117,7 +114,7 @@ type deviceData struct {
 
 // device is the status of one device, and the link layer of its NIC. Whether that can be
 // used is added when it is written.
-func (r *reporter) device(d plan.Device, made plan.Made, seen sight) (*resourceapply.AllocatedDeviceStatusApplyConfiguration, string) {
+func (r *reporter) device(d plan.Device, made plan.Made, seen sight) (resourceapi.AllocatedDeviceStatus, string) {
 	data := deviceData{UUID: d.GPU.UUID, PCIBusID: string(d.GPU.PCI), NICDistance: seen.nicDistance, Distances: seen.distances}
 	if d.MIG != nil && len(made.Compute) > 0 {
 		data.ParentUUID, data.Profile = d.GPU.UUID, d.MIG.Name
@@ -127,9 +124,9 @@ func (r *reporter) device(d plan.Device, made plan.Made, seen sight) (*resourcea
 			data.UUIDs = nil
 		}
 	}
-	out := resourceapply.AllocatedDeviceStatus().WithDriver(r.driver).WithPool(d.Pool).WithDevice(d.Name)
+	out := resourceapi.AllocatedDeviceStatus{Driver: r.driver, Pool: d.Pool, Device: d.Name}
 	if d.ShareID != "" {
-		out.WithShareID(d.ShareID)
+		out.ShareID = &d.ShareID
 	}
 	if d.NIC != nil {
 		data.NICPCIBusID = string(d.NIC.PCI)
@@ -139,7 +136,7 @@ func (r *reporter) device(d plan.Device, made plan.Made, seen sight) (*resourcea
 		if seen.nic != nil {
 			data.RDMADevice, data.LinkLayer, data.LinkState = link(*seen.nic)
 			if seen.nic.Interface != "" {
-				out.WithNetworkData(resourceapply.NetworkDeviceData().WithInterfaceName(seen.nic.Interface))
+				out.NetworkData = &resourceapi.NetworkDeviceData{InterfaceName: seen.nic.Interface}
 			}
 		}
 	}
@@ -147,9 +144,11 @@ func (r *reporter) device(d plan.Device, made plan.Made, seen sight) (*resourcea
 	if err != nil {
 		panic(err) // strings and numbers always encode
 	}
-	ready := metaapply.Condition().WithType("Ready").WithStatus(metav1.ConditionTrue).
-		WithReason("Prepared").WithMessage("prepared on node " + r.node).WithLastTransitionTime(metav1.Now())
-	return out.WithConditions(ready).WithData(runtime.RawExtension{Raw: raw}), data.LinkLayer
+	out.Data = &runtime.RawExtension{Raw: raw}
+	out.Conditions = []metav1.Condition{{
+		Type: "Ready", Status: metav1.ConditionTrue, Reason: "Prepared", Message: "prepared on node " + r.node, LastTransitionTime: metav1.Now(),
+	}}
+	return out, data.LinkLayer
 }
 
 // link is the RDMA device for traffic with its first port.
@@ -169,7 +168,7 @@ func (r *reporter) run(ctx context.Context) {
 	if err := broadcaster.StartRecordingToSinkWithContext(ctx); err != nil {
 		logger.Error(err, "Record Events: there will be none")
 	}
-	recorder := broadcaster.NewRecorder(scheme.Scheme, fieldManager)
+	recorder := broadcaster.NewRecorder(scheme.Scheme, component)
 	defer context.AfterFunc(ctx, r.queue.ShutDown)()
 	for {
 		claim, quit := r.queue.Get()
@@ -224,32 +223,44 @@ func (r *reporter) write(ctx context.Context, claim plan.Claim, recorder events.
 	r.queue.AddRateLimited(claim)
 }
 
-// apply owns this node's devices in the status and nothing else. A claim that is
-// gone, or that has another UID by now, needs nothing. It returns the claim's pods if
-// they were looked at, which only those of NICs on Ethernet are.
-func (r *reporter) apply(ctx context.Context, claim plan.Claim, what report) ([]*corev1.Pod, error) {
-	var pods []*corev1.Pod
-	var err error
-	if slices.ContainsFunc(what.layers, func(l string) bool { return l != "" && l != hardware.LinkLayerInfiniBand }) {
-		if pods, err = podsOf(ctx, r.kube, claim); err != nil {
-			return nil, err
+// apply writes this driver's devices into the status and leaves the others as they are.
+// A claim that is gone, or that has another UID by now, needs nothing. It returns the
+// claim's pods if they were looked at, which only those of NICs on Ethernet are.
+//
+// It is an update of what was read, not a server-side apply: that would write the
+// allocation's opaque parameters in their canonical form, and where somebody wrote them
+// differently the API server refuses it as a change of the allocation (1.37.2).
+func (r *reporter) apply(ctx context.Context, ref plan.Claim, what report) (pods []*corev1.Pod, err error) {
+	claims := r.kube.ResourceV1().ResourceClaims(ref.Namespace)
+	err = clientretry.RetryOnConflict(clientretry.DefaultBackoff, func() error {
+		claim, err := claims.Get(ctx, ref.Name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) || err == nil && string(claim.UID) != ref.UID {
+			return nil
 		}
-	}
-	status := resourceapply.ResourceClaimStatus()
-	for i, d := range what.devices {
-		device := *d
-		if what.layers[i] != "" {
-			device.Conditions = append(slices.Clone(device.Conditions), networkReady(what.layers[i], pods))
+		if err != nil {
+			return err
 		}
-		status.WithDevices(&device)
-	}
-	config := resourceapply.ResourceClaim(claim.Name, claim.Namespace).WithUID(types.UID(claim.UID)).WithStatus(status)
-	_, err = r.kube.ResourceV1().ResourceClaims(claim.Namespace).ApplyStatus(ctx, config, metav1.ApplyOptions{FieldManager: fieldManager, Force: true})
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("write status of claim %s: %w", claim, err)
+		if slices.ContainsFunc(what.layers, func(l string) bool { return l != "" && l != hardware.LinkLayerInfiniBand }) {
+			if pods, err = podsOf(ctx, r.kube, claim); err != nil {
+				return err
+			}
+		}
+		before := len(claim.Status.Devices)
+		claim.Status.Devices = slices.DeleteFunc(claim.Status.Devices, func(d resourceapi.AllocatedDeviceStatus) bool { return d.Driver == r.driver })
+		if before == len(claim.Status.Devices) && len(what.devices) == 0 {
+			return nil
+		}
+		for i, d := range what.devices {
+			if layer := what.layers[i]; layer != "" {
+				d.Conditions = append(slices.Clone(d.Conditions), networkReady(layer, pods))
+			}
+			claim.Status.Devices = append(claim.Status.Devices, d)
+		}
+		_, err = claims.UpdateStatus(ctx, claim, metav1.UpdateOptions{})
+		return err
+	})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return nil, fmt.Errorf("write status of claim %s: %w", ref, err)
 	}
 	return pods, nil
 }

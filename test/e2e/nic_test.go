@@ -29,7 +29,8 @@ const (
 	ethernet   = `device.attributes["cleave.dev"].linkLayer == "Ethernet"`
 )
 
-// withNCCL configures the NICs of a request for NCCL.
+// withNCCL configures the NICs of a request for NCCL. The white space in the parameters
+// is meant: a status that was applied, not updated, would be refused because of it.
 func withNCCL(spec resourceapi.ResourceClaimSpec, request string) resourceapi.ResourceClaimSpec {
 	spec.Devices.Config = append(spec.Devices.Config, resourceapi.DeviceClaimConfiguration{
 		Requests: []string{request},
