@@ -25,8 +25,11 @@ func (f serverFile) readBoard(r *reader, s *Server) {
 	if (nvlink.PerGPU == 0) != (nvlink.Version == 0) {
 		r.fail("nvlink", "%d links of version %d: both or none", nvlink.PerGPU, nvlink.Version)
 	}
-	if s.Fabric && nvlink.PerGPU == 0 {
+	if s.Fabric.Registered && nvlink.PerGPU == 0 {
 		r.fail("fabric", "there is none without NVLinks")
+	}
+	if !s.Fabric.Registered && s.Fabric != (Fabric{}) {
+		r.fail("fabric", "has properties, but GPUs do not register with it")
 	}
 	for i, g := range s.GPUs {
 		if nvlink.PerGPU > 0 && !g.Model.NVLink {

@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"slices"
 
+	"github.com/google/uuid"
+
 	"github.com/cleave-dra/cleave/pkg/hardware"
 )
 
@@ -23,9 +25,9 @@ type Server struct {
 	// NVLinkVersion is the generation: 3 is Ampere's, 4 Hopper's, 5 Blackwell's;
 	// 0 without NVLinks.
 	NVLinkVersion int
-	// Fabric tells whether GPUs register with the fabric manager of the switches,
-	// so that NVML reports the state of the fabric (Hopper and newer): clique 0.
-	Fabric bool
+	// Fabric is the NVLink fabric with whose manager the GPUs register, so that NVML
+	// reports its state (Hopper and newer).
+	Fabric Fabric
 	// NUMACPUs are the processors of the NUMA nodes, each as the kernel's list
 	// (cpulist), for example "0-55,112-167". All nodes that GPUs name are here.
 	NUMACPUs map[int]string
@@ -37,6 +39,17 @@ type Server struct {
 	// NICs are the network cards that can do RDMA, in ascending order of their PCI
 	// address.
 	NICs []ServerNIC
+}
+
+// Fabric is an NVLink fabric as NVML tells of it. The zero value is none.
+type Fabric struct {
+	// Registered tells that there is one.
+	Registered bool `json:"registered"`
+	// Rack tells that it joins the servers of a rack, and so has a UUID. Here each
+	// server is a rack of its own.
+	Rack bool `json:"rack,omitempty"`
+	// Clique is the part of the fabric that the GPUs are in.
+	Clique uint32 `json:"clique,omitempty"`
 }
 
 // ServerGPU is one GPU in its slot.
@@ -68,7 +81,7 @@ type serverFile struct {
 	// ModuleIDs is where those of the GPUs come from, if they have any.
 	ModuleIDs provenance           `json:"moduleIDs"`
 	NVLink    fact[nvlinkFile]     `json:"nvlink"`
-	Fabric    fact[bool]           `json:"fabric"`
+	Fabric    fact[Fabric]         `json:"fabric"`
 	NUMACPUs  fact[map[int]string] `json:"numaCPUs"`
 	// NodesPerSocket is 1 where it is left out.
 	NodesPerSocket fact[int]       `json:"nodesPerSocket"`
@@ -195,6 +208,28 @@ func FormatUUID(prefix string, b [16]byte) string {
 	return fmt.Sprintf("%s%x-%x-%x-%x-%x", prefix, b[0:4], b[4:6], b[6:8], b[8:10], b[10:16])
 }
 
+// ClusterUUID is that of the NVLink fabric, made from the seed; zero for one that is
+// within the server.
+func (s Server) ClusterUUID(seed string) uuid.UUID {
+	if !s.Fabric.Rack {
+		return uuid.Nil
+	}
+	h := sha256.Sum256([]byte("fabric of " + seed))
+	return uuid.UUID(h[:16])
+}
+
+// NVLink is the fabric that the server's GPUs have joined, nil without one.
+func (s Server) NVLink(seed string) *hardware.NVLinkFabric {
+	if !s.Fabric.Registered {
+		return nil
+	}
+	out := &hardware.NVLinkFabric{Clique: s.Fabric.Clique}
+	if s.Fabric.Rack {
+		out.Cluster = s.ClusterUUID(seed).String()
+	}
+	return out
+}
+
 // Node is the model that a perfect discovery of the fresh server yields: MIG mode
 // off, UUIDs and GUIDs from the server's name as seed.
 func (s Server) Node() hardware.Node {
@@ -204,7 +239,7 @@ func (s Server) Node() hardware.Node {
 			PCI: g.PCI, UUID: UUID(s.Name, i), Minor: g.Minor,
 			ProductName: g.Model.ProductName, Brand: g.Model.Brand, Architecture: g.Model.Architecture,
 			CUDAComputeCapability: g.Model.ComputeCapability, MemoryMiB: g.Model.MemoryMiB,
-			PCIeRoot: g.RootComplex, Bridges: slices.Clone(g.Bridges),
+			PCIeRoot: g.RootComplex, Bridges: slices.Clone(g.Bridges), NVLink: s.NVLink(s.Name),
 		}
 		if g.NUMANode >= 0 {
 			numa := g.NUMANode

@@ -43,21 +43,22 @@ func TestServers(t *testing.T) {
 		GPUs         int
 		Model        string
 		NVLinks, Gen int
-		Fabric       bool
+		Fabric       Fabric
 		Nodes        int
 	}
+	none, local, rack := Fabric{}, Fabric{Registered: true}, Fabric{Registered: true, Rack: true, Clique: 2}
 	want := map[string]board{
-		"16-gpu":         {16, "h200-141gb", 18, 4, true, 2},
-		"a30x4":          {4, "a30-24gb", 0, 0, false, 2},
-		"dgx-a100":       {8, "a100-80gb-sxm", 12, 3, false, 8},
-		"dgx-h100":       {8, "h100-80gb-sxm", 18, 4, true, 2},
-		"gb200-tray":     {4, "gb200-186gb", 18, 5, true, 2},
-		"hgx-b200":       {8, "b200-180gb", 18, 5, true, 2},
-		"hgx-h200":       {8, "h200-141gb", 18, 4, true, 2},
-		"mixed":          {2, "h100-80gb-sxm", 0, 0, false, 2},
-		"roce-vf":        {2, "h100-80gb-pcie", 0, 0, false, 2},
-		"rtx-pro-6000x8": {8, "rtx-pro-6000-blackwell", 0, 0, false, 2},
-		"xdr":            {1, "b200-180gb", 0, 0, false, 2},
+		"16-gpu":         {16, "h200-141gb", 18, 4, local, 2},
+		"a30x4":          {4, "a30-24gb", 0, 0, none, 2},
+		"dgx-a100":       {8, "a100-80gb-sxm", 12, 3, none, 8},
+		"dgx-h100":       {8, "h100-80gb-sxm", 18, 4, local, 2},
+		"gb200-tray":     {4, "gb200-186gb", 18, 5, rack, 2},
+		"hgx-b200":       {8, "b200-180gb", 18, 5, local, 2},
+		"hgx-h200":       {8, "h200-141gb", 18, 4, local, 2},
+		"mixed":          {2, "h100-80gb-sxm", 0, 0, none, 2},
+		"roce-vf":        {2, "h100-80gb-pcie", 0, 0, none, 2},
+		"rtx-pro-6000x8": {8, "rtx-pro-6000-blackwell", 0, 0, none, 2},
+		"xdr":            {1, "b200-180gb", 0, 0, none, 2},
 	}
 	got := map[string]board{}
 	for name, s := range servers(t) {
@@ -136,14 +137,30 @@ func TestModulesAndNodesOfGB200(t *testing.T) {
 	}
 }
 
+// TestNVLink: the GPUs of a tray are in a fabric with a UUID of its own, those of a
+// single server in one without.
+func TestNVLink(t *testing.T) {
+	all := servers(t)
+	tray, again, other := all["gb200-tray"].NVLink("a"), all["gb200-tray"].NVLink("a"), all["gb200-tray"].NVLink("b")
+	if len(tray.Cluster) != 36 || *tray != *again || tray.Cluster == other.Cluster || tray.Clique != 2 {
+		t.Errorf("fabrics of trays: %+v, %+v, %+v", tray, again, other)
+	}
+	if diff := cmp.Diff(&hardware.NVLinkFabric{}, all["dgx-h100"].NVLink("a")); diff != "" {
+		t.Errorf("fabric within a server (-want +got):\n%s", diff)
+	}
+	if f := all["mixed"].NVLink("a"); f != nil {
+		t.Errorf("fabric without switches: %+v", f)
+	}
+}
+
 func TestBoardRefused(t *testing.T) {
-	yes := true
 	tests := map[string]struct {
 		spoil func(*serverFile, *Server)
 		want  string
 	}{
 		"links without version": {func(f *serverFile, s *Server) { f.NVLink.Value.PerGPU, s.GPUs[0].Model.NVLink = 18, true }, "nvlink: 18 links of version 0: both or none"},
-		"fabric without links":  {func(f *serverFile, _ *Server) { f.Fabric.Value = &yes }, "fabric: there is none without NVLinks"},
+		"fabric without links":  {func(f *serverFile, _ *Server) { f.Fabric.Value.Registered = true }, "fabric: there is none without NVLinks"},
+		"parts of no fabric":    {func(f *serverFile, _ *Server) { f.Fabric.Value.Clique = 2 }, "fabric: has properties, but GPUs do not register with it"},
 		"links of a GPU without": {func(f *serverFile, s *Server) {
 			*f.NVLink.Value = nvlinkFile{18, 4}
 			s.GPUs[0].Model.Name = "t4"
@@ -162,10 +179,10 @@ func TestBoardRefused(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			no, madeUp := false, provenance{Inferred: "made-up"}
+			madeUp := provenance{Inferred: "made-up"}
 			f := serverFile{
 				NVLink:   fact[nvlinkFile]{madeUp, &nvlinkFile{}},
-				Fabric:   fact[bool]{madeUp, &no},
+				Fabric:   fact[Fabric]{madeUp, &Fabric{}},
 				NUMACPUs: fact[map[int]string]{madeUp, &map[int]string{0: "0-3", 1: "4,6"}},
 			}
 			s := Server{GPUs: []ServerGPU{{NUMANode: -1}}}

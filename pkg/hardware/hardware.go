@@ -53,12 +53,25 @@ type GPU struct {
 	// Bridges are the PCI bridges between the root complex and the GPU, the root port
 	// first; empty when unknown.
 	Bridges []PCIAddress `json:"bridges,omitempty"`
-	// NVLinkDomain names the GPUs that reach each other through NVLink switches, over
-	// several nodes where the fabric spans them: "<cluster UUID>.<clique>" as NVML's
-	// nvmlGpuFabricInfo_t has them; empty where there is no such fabric.
-	NVLinkDomain string `json:"nvlinkDomain,omitempty"`
+	// NVLink is the NVLink fabric that the GPU is part of; nil where there is none, and
+	// while the GPU has not joined it, as right after a boot.
+	NVLink *NVLinkFabric `json:"nvlink,omitempty"`
 	// MIG is nil on a GPU that cannot be partitioned.
 	MIG *MIG `json:"mig,omitempty"`
+}
+
+// NVLinkFabric says which GPUs reach each other through NVLink switches: those with
+// the same cluster and the same clique. Where the cluster is empty, those of the same
+// machine with the same clique.
+type NVLinkFabric struct {
+	// Cluster is the UUID of a fabric that can span machines (a GB200 NVL72 rack), in
+	// lower case and without a prefix. It is empty for one that ends at this machine, of
+	// which NVML reports a UUID of zeros (HGX H100 and B200): NVIDIA's own tools take
+	// that for "no fabric with others" (go-nvlib, Device.IsFabricAttached).
+	Cluster string `json:"cluster,omitempty"`
+	// Clique numbers the parts into which the fabric is divided. The number alone says
+	// nothing: all racks have the same ones (NVIDIA/nccl#1301).
+	Clique uint32 `json:"clique"`
 }
 
 // ID is the pair by which a GPU is addressed and checked.

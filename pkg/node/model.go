@@ -99,6 +99,8 @@ func (m *model) update(found hardware.Node, held func(hardware.PCIAddress) bool,
 			found.GPUs[i] = old
 		default:
 			found.GPUs[i].MIG = offered(old.MIG, found.GPUs[i].MIG)
+			// A GPU that joins or leaves its NVLink fabric now does so for the next claim.
+			found.GPUs[i].NVLink = old.NVLink
 		}
 	}
 	found.Sort()

@@ -28,6 +28,8 @@ func TestModelUpdate(t *testing.T) {
 	other, changed := gpuAt(first, "GPU-c", 10), gpuAt(first, "GPU-a", 11)
 	switched := gpuAt(first, "GPU-a", 10)
 	switched.MIG.Enabled = true
+	joined := gpuAt(first, "GPU-a", 10)
+	joined.NVLink = &hardware.NVLinkFabric{Cluster: "rack", Clique: 2}
 	type step struct {
 		after   time.Duration
 		found   []hardware.GPU
@@ -72,6 +74,21 @@ func TestModelUpdate(t *testing.T) {
 			{found: []hardware.GPU{a}, want: []hardware.GPU{a}, held: true},
 			{after: time.Minute, found: []hardware.GPU{changed}, want: []hardware.GPU{a}, held: true},
 			{after: 2 * time.Minute, found: []hardware.GPU{changed}, want: []hardware.GPU{changed}},
+		},
+		"joins its NVLink fabric late": {
+			{found: []hardware.GPU{a, b}, want: []hardware.GPU{a, b}},
+			{after: time.Minute, found: []hardware.GPU{joined, b}, want: []hardware.GPU{joined, b}},
+			{after: 2 * time.Minute, found: []hardware.GPU{joined, b}, want: []hardware.GPU{joined, b}},
+		},
+		"joins its NVLink fabric while a claim holds it": {
+			{found: []hardware.GPU{a}, want: []hardware.GPU{a}, held: true},
+			{after: time.Minute, found: []hardware.GPU{joined}, want: []hardware.GPU{a}, held: true},
+			{after: 2 * time.Minute, found: []hardware.GPU{joined}, want: []hardware.GPU{joined}},
+		},
+		"leaves its NVLink fabric while a claim holds it": {
+			{found: []hardware.GPU{joined}, want: []hardware.GPU{joined}, held: true},
+			{after: time.Minute, found: []hardware.GPU{a}, want: []hardware.GPU{joined}, held: true},
+			{after: 2 * time.Minute, found: []hardware.GPU{a}, want: []hardware.GPU{a}},
 		},
 		"is switched while a claim holds it": {
 			{found: []hardware.GPU{a}, want: []hardware.GPU{a}, held: true},

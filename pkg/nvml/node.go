@@ -84,6 +84,7 @@ func (s *session) gpu(i int) (g hardware.GPU, notes []error, err error) {
 		return hardware.GPU{}, nil, err
 	}
 	s.describe(dev, &g)
+	g.NVLink = s.nvlink(dev)
 	if g.MIG, notes, err = s.mig(dev, g); err != nil {
 		return hardware.GPU{}, nil, err
 	}

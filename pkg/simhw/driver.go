@@ -56,6 +56,10 @@ func (d *Driver) Node(ctx context.Context) (hardware.Node, []error, error) {
 // gpu is the catalog's GPU as it is now.
 func (d *Driver) gpu(out hardware.GPU, g GPUState) hardware.GPU {
 	out.UUID, out.Minor = g.UUID, g.Minor
+	out.NVLink = d.engine.server.NVLink(d.engine.options.Seed)
+	if g.Health.Fabric != FabricJoined {
+		out.NVLink = nil
+	}
 	if !g.MIGCapable || out.MIG == nil {
 		out.MIG = nil
 		return out

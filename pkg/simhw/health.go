@@ -21,7 +21,22 @@ type Health struct {
 	TPCRepair     bool `json:"tpcRepair,omitempty"`
 	// NVLink counts errors of all links together; NVML shows them on link 0.
 	NVLink NVLinkErrors `json:"nvlink,omitzero"`
+	// Fabric is how far the GPU has come with joining the NVLink fabric; it has joined
+	// where this is empty. Without a fabric it means nothing.
+	Fabric FabricProgress `json:"fabric,omitempty"`
 }
+
+// FabricProgress is a GPU's way into the NVLink fabric, which the fabric manager
+// leads it.
+type FabricProgress string
+
+// The steps before it has joined, and the end at which it has been refused.
+const (
+	FabricJoined     FabricProgress = ""
+	FabricNotStarted FabricProgress = "not-started"
+	FabricInProgress FabricProgress = "in-progress"
+	FabricFailed     FabricProgress = "failed"
+)
 
 // ECCErrors are counts of errors by where they happened.
 type ECCErrors struct {
@@ -73,6 +88,7 @@ func (h Health) afterReset() Health {
 	h.Recovery = nvml.GPU_RECOVERY_ACTION_NONE
 	h.ChannelRepair, h.TPCRepair = false, false
 	h.NVLink = NVLinkErrors{}
+	h.Fabric = FabricJoined
 	return h
 }
 

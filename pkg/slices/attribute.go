@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/google/uuid"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/dynamic-resource-allocation/deviceattribute"
 
@@ -38,7 +39,14 @@ const (
 	// slices and NICs have it: those with the same one are nearest to each other.
 	AttributePCIeSwitch resourceapi.QualifiedName = "pcieSwitch"
 	// AttributeNVLinkDomain names the GPUs that reach each other through NVLink
-	// switches. MIG slices lack it, since they cannot use NVLink.
+	// switches: "<UUID>.<clique>", as NVIDIA's GPU feature discovery labels nodes
+	// (nvidia.com/gpu.clique). Of a fabric that spans nodes the UUID is NVML's. One that
+	// ends at the node has none, and zeros would make GPUs of different nodes look like
+	// neighbours; its UUID is made of the node's name.
+	//
+	// GPUs from before Hopper lack it, since NVML tells nothing of their fabric, and so
+	// do MIG slices, between which there is no NVLink (MIG User Guide, Deployment
+	// Considerations).
 	AttributeNVLinkDomain resourceapi.QualifiedName = "nvlinkDomain"
 )
 
@@ -74,6 +82,20 @@ func (b *builder) gpuAttributes(g gpu) attributes {
 	a.version(AttributeCUDADriverVersion, cudaVersion(b.node.CUDADriverVersion))
 	a.place(g.Place())
 	return a
+}
+
+// nvlinkDomain is empty without a fabric. Node names are DNS names, so the one in place
+// of a cluster's UUID is that of a DNS name (RFC 9562, version 5): the same after every
+// restart, and another one on every other node.
+func (b *builder) nvlinkDomain(f *hardware.NVLinkFabric) string {
+	if f == nil {
+		return ""
+	}
+	cluster := f.Cluster
+	if cluster == "" {
+		cluster = uuid.NewSHA1(uuid.NameSpaceDNS, []byte(b.opts.NodeName)).String()
+	}
+	return fmt.Sprintf("%s.%d", cluster, f.Clique)
 }
 
 // attributes collects what is known of a device. What is unknown, or cannot be

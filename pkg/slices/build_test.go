@@ -264,6 +264,45 @@ func TestBuildOddText(t *testing.T) {
 	}
 }
 
+// TestBuildNVLinkDomain: a fabric that spans nodes has the same domain everywhere, one
+// that ends at a node another one on every node, and MIG slices have none.
+func TestBuildNVLinkDomain(t *testing.T) {
+	const rack = "4c4c4544-0030-5710-8052-b4c04f4d3332"
+	long := strings.Repeat("a.", 120) + "b"
+	tests := map[string]struct {
+		fabric *hardware.NVLinkFabric
+		node   string
+		want   string
+	}{
+		"none":                      {node: "worker-1"},
+		"over a rack":               {&hardware.NVLinkFabric{Cluster: rack, Clique: 32766}, "worker-1", rack + ".32766"},
+		"over a rack, next node":    {&hardware.NVLinkFabric{Cluster: rack, Clique: 32766}, "worker-2", rack + ".32766"},
+		"within a node":             {&hardware.NVLinkFabric{}, "worker-1", "60f4a89a-537d-5139-a70b-cb9eaec86327.0"},
+		"within a node, other part": {&hardware.NVLinkFabric{Clique: 5}, "worker-1", "60f4a89a-537d-5139-a70b-cb9eaec86327.5"},
+		"within the next node":      {&hardware.NVLinkFabric{}, "worker-2", "9762d144-4d01-5060-8f11-2d7dba4a761f.0"},
+		"a long name":               {&hardware.NVLinkFabric{}, long, "9d4503b3-0155-5c5e-8409-dba564d84de2.0"},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			node := server(t, "mixed")
+			node.GPUs[0].NVLink = tc.fabric
+			built := build(t, node, slices.Options{NodeName: tc.node, Partitions: true})
+			for name, d := range devices(built.Pools[slices.PoolName(tc.node)]) {
+				got, want := "", tc.want
+				if a, ok := d.Attributes[slices.AttributeNVLinkDomain]; ok {
+					got = *a.StringValue
+				}
+				if name != node.GPUs[0].DeviceName() {
+					want = ""
+				}
+				if got != want {
+					t.Errorf("%s has %q, want %q", name, got, want)
+				}
+			}
+		})
+	}
+}
+
 // TestBuildIsDeterministic also asks that neither the order of the arguments nor
 // a caller who changes the result matters: the publisher rounds times in place.
 func TestBuildIsDeterministic(t *testing.T) {

@@ -27,7 +27,7 @@ func (b *builder) whole(g gpu) resourceapi.Device {
 // wholeAttributes is what only an entire GPU has.
 func (b *builder) wholeAttributes(attrs attributes, g gpu) {
 	attrs.text(AttributeUUID, g.UUID)
-	attrs.text(AttributeNVLinkDomain, g.NVLinkDomain)
+	attrs.text(AttributeNVLinkDomain, b.nvlinkDomain(g.NVLink))
 }
 
 // partition is the device that stands for a MIG slice that may not exist yet:

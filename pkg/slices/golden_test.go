@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/dynamic-resource-allocation/resourceslice"
 	"sigs.k8s.io/yaml"
 
@@ -43,7 +44,14 @@ func TestBuildOrderGolden(t *testing.T) {
 	golden(t, "dgx-h100.order", order(pool(t, build(t, server(t, "dgx-h100"), slices.Options{NodeName: "worker-1", Partitions: true}))))
 }
 
+// order lists the names.
 func order(p resourceslice.Pool) string {
+	return render(p, func(d resourceapi.Device) string { return d.Name })
+}
+
+// render has one line per slice, then one per counter set, and one per device for
+// which describe says something.
+func render(p resourceslice.Pool, describe func(resourceapi.Device) string) string {
 	var out strings.Builder
 	for i, s := range p.Slices {
 		fmt.Fprintf(&out, "slice %d: %d counter sets, %d devices\n", i, len(s.SharedCounters), len(s.Devices))
@@ -51,7 +59,9 @@ func order(p resourceslice.Pool) string {
 			fmt.Fprintf(&out, "  %s\n", set.Name)
 		}
 		for _, d := range s.Devices {
-			fmt.Fprintf(&out, "  %s\n", d.Name)
+			if line := describe(d); line != "" {
+				fmt.Fprintf(&out, "  %s\n", line)
+			}
 		}
 	}
 	return out.String()

@@ -18,7 +18,7 @@ func withNICs(t *testing.T, perSwitch int) hardware.Node {
 		at := place(group, numa)
 		g := &node.GPUs[i]
 		g.PCI = hardware.PCIAddress(fmt.Sprintf("0000:%02x:00.0", 0x10*(group+1)+8+k))
-		g.NUMANode, g.PCIeRoot, g.NVLinkDomain = at.NUMANode, at.PCIeRoot, "00000000-0000-0000-0000-000000000001.0"
+		g.NUMANode, g.PCIeRoot = at.NUMANode, at.PCIeRoot
 		g.Bridges = append(at.Bridges, hardware.PCIAddress(fmt.Sprintf("0000:%02x:%02x.0", 0x10*(group+1)+2, 8+k)))
 		n := infiniBand(i, fmt.Sprintf("0000:%02x:00.0", 0x10*(group+1)+3+k))
 		n.NUMANode, n.PCIeRoot = at.NUMANode, at.PCIeRoot

@@ -4,9 +4,12 @@
 //   FAKE_GPUS    how many GPUs there are; 1 if unset
 //   FAKE_FAULTS  "call@gpu=code,...": what a call returns for the GPU with this
 //                index, -1 for calls on no GPU; "call@gpu=*" succeeds in vain
+//   FAKE_FABRIC  "state status clique uuid": what all GPUs say of their NVLink
+//                fabric, the UUID as 32 digits; no fabric if unset
 //
 // Compiled with -DOLD it lacks what driver 450 did not have to have, with
-// -DNO_MIG all of MIG, with -DANCIENT a call that is always needed.
+// -DNO_MIG all of MIG, with -DANCIENT a call that is always needed, with
+// -DFIRST_FABRIC the versioned form of the call about the fabric.
 #include <nvml.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -109,6 +112,30 @@ nvmlReturn_t nvmlDeviceGetCudaComputeCapability(nvmlDevice_t d, int *major, int 
   *major = 9, *minor = 0;
   return NVML_SUCCESS;
 }
+static void fabric(unsigned char *uuid, nvmlReturn_t *status, unsigned int *clique, nvmlGpuFabricState_t *state) {
+  const char *f = getenv("FAKE_FABRIC");
+  unsigned int s = 0, result = 0;
+  int at = 0;
+  *clique = 0;
+  memset(uuid, 0, NVML_GPU_FABRIC_UUID_LEN);
+  if (f && sscanf(f, "%u %u %u %n", &s, &result, clique, &at) == 3)
+    for (int i = 0; i < NVML_GPU_FABRIC_UUID_LEN; i++) sscanf(f + at + 2 * i, "%2hhx", &uuid[i]);
+  *state = s, *status = result;
+}
+nvmlReturn_t nvmlDeviceGetGpuFabricInfo(nvmlDevice_t d, nvmlGpuFabricInfo_t *i) {
+  ON(d, "nvmlDeviceGetGpuFabricInfo");
+  fabric(i->clusterUuid, &i->status, &i->cliqueId, &i->state);
+  return NVML_SUCCESS;
+}
+#ifndef FIRST_FABRIC
+nvmlReturn_t nvmlDeviceGetGpuFabricInfoV(nvmlDevice_t d, nvmlGpuFabricInfoV_t *i) {
+  int newest = i->version == nvmlGpuFabricInfo_v3;
+  if (!newest && i->version != nvmlGpuFabricInfo_v2) return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
+  ON(d, newest ? "nvmlDeviceGetGpuFabricInfoV/3" : "nvmlDeviceGetGpuFabricInfoV/2");
+  fabric(i->clusterUuid, &i->status, &i->cliqueId, &i->state);
+  return NVML_SUCCESS;
+}
+#endif
 nvmlReturn_t nvmlDeviceGetComputeMode(nvmlDevice_t d, nvmlComputeMode_t *m) { *m = compute[d.handle->index]; return NVML_SUCCESS; }
 nvmlReturn_t nvmlDeviceSetComputeMode(nvmlDevice_t d, nvmlComputeMode_t m) {
   ON(d, "nvmlDeviceSetComputeMode");

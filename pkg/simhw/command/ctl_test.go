@@ -100,6 +100,8 @@ func TestCtl(t *testing.T) {
 			return s.Driver.Version == "595.58.03" && s.Driver.BusIDs == simhw.BusIDLower
 		}},
 		{"driver set --version=", func(s simhw.Snapshot) bool { return s.Driver.Version == "" }},
+		{"fabric --gpu 0 --state in-progress", func(s simhw.Snapshot) bool { return s.GPUs[0].Health.Fabric == simhw.FabricInProgress }},
+		{"fabric --gpu 0", func(s simhw.Snapshot) bool { return s.GPUs[0].Health.Fabric == simhw.FabricJoined }},
 		{"reboot", func(s simhw.Snapshot) bool { return s.Boot == 2 && s.Driver.Version == "580.95.05" }},
 	}
 	for _, step := range steps {
@@ -161,6 +163,7 @@ func TestCtlRefusals(t *testing.T) {
 		"driver set --bus-ids roman":        "use one of",
 		"fault add --call nvmlDeviceGetUuid --return IN_USE":              `does not serve "nvmlDeviceGetUuid"`,
 		"fault add --call nvmlDeviceGetUUID":                              "needs an effect",
+		"fabric --state odd":                                              `--state is "odd", must be one of ["failed"`,
 		"fault clear --id 9":                                              "there is no such fault",
 		"files spoil --path dev/nvidia0":                                  "exactly one of",
 		"files spoil --path dev/nvidia7 --missing":                        "there is no dev/nvidia7",

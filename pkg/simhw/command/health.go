@@ -4,7 +4,9 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 
@@ -18,6 +20,7 @@ func healthCommands() []ctlCommand {
 		{name: "ecc", arguments: "--gpu N [--dram-uncorrected N ...]", does: "add to the counts of ECC errors", flags: eccFlags},
 		{name: "remap", arguments: "--gpu N [--uncorrectable N] [--pending]", does: "say which memory rows were remapped", flags: remapFlags},
 		{name: "recovery", arguments: "--gpu N --action A", does: "say what NVML advises to do, from 0 (nothing) to 7", flags: recoveryFlags},
+		{name: "fabric", arguments: "--gpu N --state S", does: "say how far the GPU has come with joining the NVLink fabric", flags: fabricFlags},
 	}
 }
 
@@ -89,6 +92,24 @@ func recoveryFlags(fs *flag.FlagSet) func() (request, error) {
 	}
 }
 
+// fabricStates are the states by the flag's value.
+var fabricStates = map[string]simhw.FabricProgress{
+	"joined": simhw.FabricJoined, "not-started": simhw.FabricNotStarted, "in-progress": simhw.FabricInProgress, "failed": simhw.FabricFailed,
+}
+
+func fabricFlags(fs *flag.FlagSet) func() (request, error) {
+	gpu := gpuFlag(fs)
+	names := slices.Sorted(maps.Keys(fabricStates))
+	name := fs.String("state", "joined", fmt.Sprintf("one of %q; joined after a reset or a reboot", names))
+	return func() (request, error) {
+		state, ok := fabricStates[*name]
+		if !ok {
+			return request{}, fmt.Errorf("--state is %q, must be one of %q", *name, names)
+		}
+		return post(gpuPath(*gpu, "fabric"), state), nil
+	}
+}
+
 func (c *control) healthRoutes() {
 	c.changeGPU("POST /gpus/{gpu}/xids", func(gpu int, r *http.Request) error {
 		var body xidRequest
@@ -122,5 +143,12 @@ func (c *control) healthRoutes() {
 			return err
 		}
 		return c.engine.ChangeHealth(gpu, func(h *simhw.Health) { h.Recovery = body })
+	})
+	c.changeGPU("POST /gpus/{gpu}/fabric", func(gpu int, r *http.Request) error {
+		var body simhw.FabricProgress
+		if err := decode(r, &body); err != nil {
+			return err
+		}
+		return c.engine.ChangeHealth(gpu, func(h *simhw.Health) { h.Fabric = body })
 	})
 }

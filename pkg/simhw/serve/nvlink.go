@@ -1,8 +1,6 @@
 package serve
 
 import (
-	"crypto/sha256"
-
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 
 	"github.com/cleave-dra/cleave/pkg/catalog"
@@ -95,19 +93,30 @@ func resetLinkErrors(c *call) nvml.Return {
 // fabric is what the GPU knows of its NVLink fabric. Hopper and newer answer on
 // every server; the state then says whether there is a fabric (nvml.h).
 func (c *call) fabric() (nvml.GpuFabricInfo_v3, nvml.Return) {
-	slot, ret := c.gpuSlot()
+	d, ret := c.gpuOnly()
 	if ret != nvml.SUCCESS {
 		return nvml.GpuFabricInfo_v3{}, ret
 	}
-	if !hopperOrNewer(slot.Model) {
+	server := c.engine.Server()
+	if !hopperOrNewer(server.GPUs[d.gpu].Model) {
 		return nvml.GpuFabricInfo_v3{}, nvml.ERROR_NOT_SUPPORTED
 	}
-	if !c.engine.Server().Fabric {
+	if !server.Fabric.Registered {
 		return nvml.GpuFabricInfo_v3{State: nvml.GPU_FABRIC_STATE_NOT_SUPPORTED}, nvml.SUCCESS
 	}
+	switch d.state.Health.Fabric {
+	case simhw.FabricNotStarted:
+		return nvml.GpuFabricInfo_v3{State: nvml.GPU_FABRIC_STATE_NOT_STARTED}, nvml.SUCCESS
+	case simhw.FabricInProgress:
+		return nvml.GpuFabricInfo_v3{State: nvml.GPU_FABRIC_STATE_IN_PROGRESS}, nvml.SUCCESS
+	case simhw.FabricFailed:
+		// No source has the status that comes with it; nvml.h says only that it is an
+		// nvmlReturn_t and not SUCCESS.
+		return nvml.GpuFabricInfo_v3{State: nvml.GPU_FABRIC_STATE_COMPLETED, Status: uint32(nvml.ERROR_UNKNOWN)}, nvml.SUCCESS
+	}
 	return nvml.GpuFabricInfo_v3{
-		ClusterUuid: clusterUUID(c.engine, slot.Model), State: nvml.GPU_FABRIC_STATE_COMPLETED, HealthMask: healthyFabric,
-		HealthSummary: nvml.GPU_FABRIC_HEALTH_SUMMARY_HEALTHY,
+		ClusterUuid: server.ClusterUUID(c.engine.Snapshot().Seed), CliqueId: server.Fabric.Clique,
+		State: nvml.GPU_FABRIC_STATE_COMPLETED, HealthMask: healthyFabric, HealthSummary: nvml.GPU_FABRIC_HEALTH_SUMMARY_HEALTHY,
 	}, nvml.SUCCESS
 }
 
@@ -117,16 +126,6 @@ const healthyFabric = nvml.GPU_FABRIC_HEALTH_MASK_DEGRADED_BW_FALSE<<nvml.GPU_FA
 	nvml.GPU_FABRIC_HEALTH_MASK_ROUTE_UNHEALTHY_FALSE<<nvml.GPU_FABRIC_HEALTH_MASK_SHIFT_ROUTE_UNHEALTHY |
 	nvml.GPU_FABRIC_HEALTH_MASK_ACCESS_TIMEOUT_RECOVERY_FALSE<<nvml.GPU_FABRIC_HEALTH_MASK_SHIFT_ACCESS_TIMEOUT_RECOVERY |
 	nvml.GPU_FABRIC_HEALTH_MASK_INCORRECT_CONFIGURATION_NONE<<nvml.GPU_FABRIC_HEALTH_MASK_SHIFT_INCORRECT_CONFIGURATION
-
-// clusterUUID is zero within one server. Servers with Grace share a fabric with
-// others of their rack and so have a UUID; here a server is a rack of its own.
-func clusterUUID(e *simhw.Engine, m catalog.Model) [16]uint8 {
-	if !withGrace(m) {
-		return [16]uint8{}
-	}
-	h := sha256.Sum256([]byte("fabric of " + e.Snapshot().Seed))
-	return [16]uint8(h[:16])
-}
 
 func fabricInfo(c *call) nvml.Return {
 	v3, ret := c.fabric()
@@ -161,7 +160,8 @@ func fabricInfoV4(c *call) nvml.Return {
 		ClusterUuid: v3.ClusterUuid, Status: v3.Status, State: v3.State, HealthMask: v3.HealthMask, HealthSummary: v3.HealthSummary,
 	}
 	if v3.State == nvml.GPU_FABRIC_STATE_COMPLETED {
-		info.NumCliques = 1 // for unicast by pointers, which is type 0
+		info.NumCliques = 1
+		info.Cliques[0] = nvml.GpuFabricClique_v1{Type: nvml.GPU_FABRIC_CLIQUE_TYPE_UNICAST_POINTER, Id: v3.CliqueId}
 	}
 	return writeStruct(c, 1, &info)
 }

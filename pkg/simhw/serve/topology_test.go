@@ -8,6 +8,7 @@ import (
 
 	"github.com/cleave-dra/cleave/pkg/catalog"
 	"github.com/cleave-dra/cleave/pkg/hardware"
+	"github.com/cleave-dra/cleave/pkg/simhw"
 )
 
 func TestLevel(t *testing.T) {
@@ -146,24 +147,49 @@ func TestLinks(t *testing.T) {
 }
 
 func TestFabric(t *testing.T) {
+	rack, _, err := catalog.LoadServer("gb200-tray")
+	if err != nil {
+		t.Fatal(err)
+	}
+	type answer struct {
+		Ret     nvml.Return
+		State   uint8
+		Joined  bool
+		Clique  uint32
+		Cluster [16]uint8
+	}
+	const completed = nvml.GPU_FABRIC_STATE_COMPLETED
 	tests := map[string]struct {
-		server string
-		gpu    int
-		ret    nvml.Return
-		state  uint8
+		server   string
+		gpu      int
+		progress simhw.FabricProgress
+		want     answer
 	}{
-		"NVSwitches": {"dgx-h100", 0, nvml.SUCCESS, nvml.GPU_FABRIC_STATE_COMPLETED},
-		"none":       {"mixed", 0, nvml.SUCCESS, nvml.GPU_FABRIC_STATE_NOT_SUPPORTED},
-		"too old":    {"mixed", 1, nvml.ERROR_NOT_SUPPORTED, 0},
+		"NVSwitches":  {server: "dgx-h100", want: answer{State: completed, Joined: true}},
+		"a rack":      {server: "gb200-tray", want: answer{State: completed, Joined: true, Clique: 2, Cluster: rack.ClusterUUID("gb200-tray")}},
+		"not started": {server: "gb200-tray", progress: simhw.FabricNotStarted, want: answer{State: nvml.GPU_FABRIC_STATE_NOT_STARTED, Joined: true}},
+		"in progress": {server: "gb200-tray", progress: simhw.FabricInProgress, want: answer{State: nvml.GPU_FABRIC_STATE_IN_PROGRESS, Joined: true}},
+		"failed":      {server: "gb200-tray", progress: simhw.FabricFailed, want: answer{State: completed}},
+		"none":        {server: "mixed", want: answer{State: nvml.GPU_FABRIC_STATE_NOT_SUPPORTED, Joined: true}},
+		"none, ever":  {server: "mixed", progress: simhw.FabricInProgress, want: answer{State: nvml.GPU_FABRIC_STATE_NOT_SUPPORTED, Joined: true}},
+		"too old":     {server: "mixed", gpu: 1, want: answer{Ret: nvml.ERROR_NOT_SUPPORTED}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
+			e := engineOf(t, tc.server)
+			if err := e.ChangeHealth(tc.gpu, func(h *simhw.Health) { h.Fabric = tc.progress }); err != nil {
+				t.Fatal(err)
+			}
 			asked := nvml.GpuFabricInfo_v3{Version: version[nvml.GpuFabricInfo_v3](3)}
-			ret, out := invoke(t, engineOf(t, tc.server), everyNode, "nvmlDeviceGetGpuFabricInfoV", gpuArgument(tc.gpu), filled(bytesOf(&asked)))
-			var got nvml.GpuFabricInfo_v3
-			copy(bytesOf(&got), out[1])
-			if ret != tc.ret || got.State != tc.state {
-				t.Errorf("%d, state %d, want %d, %d", ret, got.State, tc.ret, tc.state)
+			ret, out := invoke(t, e, everyNode, "nvmlDeviceGetGpuFabricInfoV", gpuArgument(tc.gpu), filled(bytesOf(&asked)))
+			got := answer{Ret: ret}
+			if ret == nvml.SUCCESS {
+				var info nvml.GpuFabricInfo_v3
+				copy(bytesOf(&info), out[1])
+				got = answer{ret, info.State, nvml.Return(info.Status) == nvml.SUCCESS, info.CliqueId, info.ClusterUuid}
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("fabric (-want +got):\n%s", diff)
 			}
 		})
 	}
