@@ -28,6 +28,9 @@ func (p *Plugin) discover(ctx context.Context) (hardware.Node, error) {
 		var left []error
 		found.NICs, left = withoutUplinks(nics)
 		reasons = append(append(reasons, more...), left...)
+		if err := p.deps.Host.Memlock(); err != nil && len(found.NICs) > 0 {
+			p.once.log(klog.FromContext(ctx), "RDMA will not work as expected in containers", err)
+		}
 	}
 	for _, reason := range reasons {
 		p.once.log(klog.FromContext(ctx), "Read hardware", reason)

@@ -3,10 +3,14 @@ package node
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/ktesting"
 
 	"github.com/cleave-dra/cleave/pkg/catalog"
 	"github.com/cleave-dra/cleave/pkg/hardware"
@@ -90,5 +94,49 @@ func TestDiscoverCanceled(t *testing.T) {
 	cancel()
 	if found, err := p.discover(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %+v, %v", found, err)
+	}
+}
+
+// TestMemlockIsSaidOnce sets this process's limit, as a container runtime sets that of
+// the plugin's container.
+func TestMemlockIsSaidOnce(t *testing.T) {
+	var before unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_MEMLOCK, &before); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Setrlimit(unix.RLIMIT_MEMLOCK, &before); err != nil {
+			t.Error(err)
+		}
+	})
+	nics := []hardware.NIC{{PCI: "0000:0a:00.0"}}
+	tests := map[string]struct {
+		limit uint64
+		nics  []hardware.NIC
+		want  int
+	}{
+		"a finite limit":              {limit: 64 << 10, nics: nics, want: 1},
+		"a finite limit, but no NICs": {limit: 64 << 10},
+		"no limit":                    {limit: unix.RLIM_INFINITY, nics: nics},
+		"the one NIC carries a route": {limit: 64 << 10, nics: []hardware.NIC{{PCI: "0000:0a:00.0", Uplink: true}}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			limit := unix.Rlimit{Cur: tc.limit, Max: max(before.Max, tc.limit)}
+			if err := unix.Setrlimit(unix.RLIMIT_MEMLOCK, &limit); err != nil {
+				t.Skipf("only root can raise the limit: %v", err)
+			}
+			logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true)))
+			p := discovering(t, Config{NICs: true}, &kernel{nics: tc.nics})
+			for range 2 {
+				if _, err := p.discover(klog.NewContext(t.Context(), logger)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			log := logger.GetSink().(ktesting.Underlier).GetBuffer().String()
+			if got := strings.Count(log, "65536 bytes"); got != tc.want {
+				t.Errorf("the limit is said %d times, want %d:\n%s", got, tc.want, log)
+			}
+		})
 	}
 }
