@@ -22,6 +22,9 @@ type Topology interface {
 	ConnectionManager() (hardware.DeviceNode, error)
 	// ExclusiveRDMA tells that every RDMA device belongs to one network namespace.
 	ExclusiveRDMA() (bool, error)
+	// Uevents calls event with the subsystem of each device that came, went or changed,
+	// or with none if messages were lost, until ctx is done.
+	Uevents(ctx context.Context, event func(subsystem string)) error
 }
 
 // Discover reads the model of the GPUs; NICs has the NICs. A GPU that cannot be read is

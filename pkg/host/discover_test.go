@@ -48,6 +48,8 @@ func (k *kernel) ConnectionManager() (hardware.DeviceNode, error) {
 	return hardware.DeviceNode{Path: "/dev/infiniband/rdma_cm", Major: 10, Minor: 120}, nil
 }
 
+func (k *kernel) Uevents(context.Context, func(string)) error { return nil }
+
 func TestDiscoverGPUs(t *testing.T) {
 	one := 1
 	tests := map[string]struct {

@@ -17,7 +17,7 @@ func (p *Plugin) discover(ctx context.Context) (hardware.Node, error) {
 		return hardware.Node{}, err
 	}
 	if p.cfg.NICs {
-		nics, more, err := p.deps.Host.NICs(ctx)
+		nics, more, _, err := p.readNICs(ctx)
 		if ctx.Err() != nil {
 			// What is broken off must not pass for a node that has lost its NICs.
 			return hardware.Node{}, fmt.Errorf("discover NICs: %w", context.Cause(ctx))
