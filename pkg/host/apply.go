@@ -170,14 +170,10 @@ func (h *Host) find(ctx context.Context, d plan.Device, made plan.Made) (hardwar
 	return hardware.Instance{}, fmt.Errorf("MIG slice %s on GPU %s: %w", d.MIG.Name, d.GPU, hardware.ErrNotFound)
 }
 
-// Confirm checks that what a plan has made still exists, UUIDs included.
+// Confirm checks that what a plan has made still exists, UUIDs included, and that its
+// GPUs do. Its NICs are found, or not, by DeviceNodes.
 func (h *Host) Confirm(ctx context.Context, p plan.Plan, results []plan.Result) error {
 	for i, d := range p.Devices {
-		if d.NIC != nil {
-			if _, err := h.nic(ctx, d.NIC.PCI); err != nil {
-				return fmt.Errorf("confirm %s: %w", d.Name, err)
-			}
-		}
 		if d.MIG == nil {
 			if d.GPU.PCI == "" {
 				continue
@@ -209,21 +205,32 @@ func complete(inst hardware.Instance, made plan.Made) error {
 	return nil
 }
 
-// DeviceNodes are the nodes that a container needs for one device of a plan.
-func (h *Host) DeviceNodes(ctx context.Context, p plan.Plan, device int, results []plan.Result) ([]hardware.DeviceNode, error) {
-	d := p.Devices[device]
-	var nodes []hardware.DeviceNode
-	var err error
+// DeviceNodes are the nodes that a container needs for each device of a plan, in the
+// order of its devices.
+func (h *Host) DeviceNodes(ctx context.Context, p plan.Plan, results []plan.Result) ([][]hardware.DeviceNode, error) {
+	ofNICs, err := h.nicNodes(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	var out [][]hardware.DeviceNode
+	for i, d := range p.Devices {
+		nodes, err := h.gpuNodes(ctx, d, p.Made(results, i))
+		if err != nil {
+			return nil, fmt.Errorf("device %s: %w", d.Name, err)
+		}
+		out = append(out, append(nodes, ofNICs[i]...))
+	}
+	return out, nil
+}
+
+// gpuNodes are those of the GPU or MIG slice of a device, if it has one.
+func (h *Host) gpuNodes(ctx context.Context, d plan.Device, made plan.Made) ([]hardware.DeviceNode, error) {
 	switch {
 	case d.MIG != nil:
-		made := p.Made(results, device)
-		nodes, err = h.driver.MIGDeviceNodes(ctx, d.GPU, made.GPUInstance, made.IDs())
+		return h.driver.MIGDeviceNodes(ctx, d.GPU, made.GPUInstance, made.IDs())
 	case d.GPU.PCI != "":
-		nodes, err = h.driver.DeviceNodes(ctx, d.GPU)
+		return h.driver.DeviceNodes(ctx, d.GPU)
+	default:
+		return nil, nil
 	}
-	if err != nil || d.NIC == nil {
-		return nodes, err
-	}
-	more, err := h.nicNodes(ctx, *d.NIC)
-	return append(nodes, more...), err
 }

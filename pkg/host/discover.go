@@ -2,7 +2,6 @@ package host
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"k8s.io/klog/v2"
@@ -23,14 +22,13 @@ type Topology interface {
 	ConnectionManager() (hardware.DeviceNode, error)
 	// ExclusiveRDMA tells that every RDMA device belongs to one network namespace.
 	ExclusiveRDMA() (bool, error)
+	// Uevents calls event with the subsystem of each device that came, went or changed,
+	// or with none if messages were lost, until ctx is done.
+	Uevents(ctx context.Context, event func(subsystem string)) error
 }
 
-// errExclusiveRDMA is why a node offers no NICs.
-var errExclusiveRDMA = errors.New("no NICs are offered: the RDMA subsystem is in exclusive mode, in which a container needs its NIC moved into its network namespace; \"rdma system set netns shared\" or the kernel module option \"ib_core netns_mode=1\" changes that")
-
-// Discover reads the model. A GPU or NIC that cannot be read or is not offered is
-// left out with the reason in the second result, and so are all NICs where they cannot
-// be read at all: the GPUs are not theirs to lose. The error is for the node as a whole.
+// Discover reads the model of the GPUs; NICs has the NICs. A GPU that cannot be read is
+// left out with the reason in the second result; the error is for the node as a whole.
 func (h *Host) Discover(ctx context.Context) (hardware.Node, []error, error) {
 	node, skipped, err := h.driver.Node(ctx)
 	if err != nil {
@@ -39,16 +37,8 @@ func (h *Host) Discover(ctx context.Context) (hardware.Node, []error, error) {
 	for i := range node.GPUs {
 		h.place(ctx, &node.GPUs[i])
 	}
-	nics, reasons, err := h.nics(ctx)
-	if ctx.Err() != nil {
-		return hardware.Node{}, nil, fmt.Errorf("discover NICs: %w", context.Cause(ctx))
-	}
-	if err != nil {
-		reasons = append(reasons, fmt.Errorf("discover NICs: %w", err))
-	}
-	node.NICs = nics
 	node.Sort()
-	return node, append(skipped, reasons...), nil
+	return node, skipped, nil
 }
 
 // place fills in where a GPU sits.
@@ -64,43 +54,4 @@ func (h *Host) place(ctx context.Context, g *hardware.GPU) {
 	if g.Bridges, err = h.topology.Bridges(g.PCI); err != nil {
 		logger.V(2).Info("Published without its PCI bridges", "gpu", g.PCI, "err", err)
 	}
-}
-
-// nics are those that are offered.
-func (h *Host) nics(ctx context.Context) ([]hardware.NIC, []error, error) {
-	found, reasons, err := h.topology.NICs(ctx)
-	if err != nil || len(found)+len(reasons) == 0 {
-		return nil, nil, err
-	}
-	exclusive, err := h.topology.ExclusiveRDMA()
-	if err != nil {
-		return nil, nil, err
-	}
-	if exclusive {
-		return nil, []error{errExclusiveRDMA}, nil
-	}
-	filter := h.NICFilter
-	if filter == nil {
-		filter = withoutUplinks
-	}
-	var offered []hardware.NIC
-	for _, n := range found {
-		ok, err := filter(ctx, n)
-		if err != nil {
-			reasons = append(reasons, fmt.Errorf("leave out NIC %s: %w", n, err))
-		}
-		if ok && err == nil {
-			offered = append(offered, n)
-		}
-	}
-	return offered, reasons, nil
-}
-
-// withoutUplinks is the filter of a host without one. A pod that has the node's own
-// way to the network can cut the node off.
-func withoutUplinks(_ context.Context, n hardware.NIC) (bool, error) {
-	if n.Uplink {
-		return false, fmt.Errorf("it carries the host's default route (interface %q)", n.Interface)
-	}
-	return true, nil
 }

@@ -13,11 +13,6 @@ import (
 
 // Host is one node's hardware.
 type Host struct {
-	// NICFilter tells which NICs are offered; one on which it fails is not. Without a
-	// filter these are all but those that carry the host's default route; with one it
-	// alone decides. It is set, if at all, before the first Discover.
-	NICFilter func(context.Context, hardware.NIC) (bool, error)
-
 	driver   Driver
 	topology Topology
 	locks    *locks

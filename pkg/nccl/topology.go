@@ -19,55 +19,29 @@ const (
 	classInfiniBand = "0x020700"
 )
 
-// Links are the PCIe links of functions, bridges included, as NCCL takes them from
-// sysfs. They may be missing; see Topology.
-type Links map[hardware.PCIAddress]Link
-
-// Link is the fastest that a function and the port above it can do together.
-type Link struct {
-	// Speed is as in max_link_speed, for example "32.0 GT/s PCIe".
-	Speed string
-	// Width is the number of lanes.
-	Width int
-}
-
-// CPU is what the topology says of every NUMA node's processor; Arch is "x86_64" or
-// "arm64". It is left out if Arch is empty, and Vendor, Family and Model, from CPUID,
-// are only said of x86_64.
-type CPU struct {
-	Arch, Vendor  string
-	Family, Model int
-}
-
 // Topology is the topology file for whole GPUs and NICs, with the elements that NCCL
 // dumps and reads (xml.cc): a system of cpus, each with a tree of pci elements that end
 // in a gpu or in a nic. A switch is one pci element, its upstream port, because NCCL
 // climbs two functions at a time (ncclTopoGetXmlFromSys).
 //
-// What NCCL completes from the container's own /sys is left to it. It does so for GPUs,
-// but not for a net element that it finds in the file, nor for what is above it
-// (ncclTopoFillNet), and fails if a link or a processor is then missing. So a nic has
-// its net only if the links up to the processor and the processor are known. Rail,
-// plane, guid and dev are never said: NCCL refuses, or warns of, ones that differ from
-// its own.
-func Topology(gpus []hardware.GPU, nics []hardware.NIC, links Links, cpu CPU) []byte {
-	t := topology{links: links, cpu: cpu, root: &element{name: "system"}}
+// The rest NCCL completes from the container's own /sys: classes, links, processors
+// (ncclTopoGetXmlFromSys, called for each GPU and each NIC that it uses), and under
+// each nic the net (ncclTopoFillNet). A net that it finds in the file it takes as it
+// is, with all that is above it, and fails where a link or a processor is then missing.
+// So there is none: what a node's plugin knows of these can only be less than what NCCL
+// finds. Nor are there rail, plane, guid and dev: NCCL refuses, or warns of, ones that
+// differ from its own.
+func Topology(gpus []hardware.GPU, nics []hardware.NIC) []byte {
+	t := topology{root: &element{name: "system"}}
 	t.root.set("version", "1")
 	for _, g := range gpus {
-		at := t.path(g.Place(), classGPU)
-		gpu := at.child("gpu", "", "")
+		gpu := t.path(g.Place(), classGPU).child("gpu", "", "")
 		if sm := computeCapability(g.CUDAComputeCapability); sm != "" {
 			gpu.set("sm", sm)
 		}
 	}
 	for _, n := range nics {
-		nic := t.path(n.Place(), classOf(n)).child("nic", "", "")
-		if len(n.RDMA) > 0 && t.complete(n.Place()) {
-			net := nic.child("net", "name", n.RDMA[0].Name)
-			if mbps := n.Bandwidth() / 1_000_000; mbps > 0 {
-				net.set("speed", strconv.FormatInt(mbps, 10))
-			}
-		}
+		t.path(n.Place(), classOf(n)).child("nic", "", "")
 	}
 	t.root.sort()
 	var out strings.Builder
@@ -75,11 +49,7 @@ func Topology(gpus []hardware.GPU, nics []hardware.NIC, links Links, cpu CPU) []
 	return []byte(out.String())
 }
 
-type topology struct {
-	links Links
-	cpu   CPU
-	root  *element
-}
+type topology struct{ root *element }
 
 // path is the pci element of a device; those above it are made as needed.
 func (t *topology) path(p hardware.Place, class string) *element {
@@ -107,36 +77,13 @@ func (t *topology) processor(numaNode *int) *element {
 	if numaNode != nil {
 		id = max(id, *numaNode)
 	}
-	e := t.root.child("cpu", "numaid", strconv.Itoa(id))
-	if t.cpu.Arch != "" {
-		e.set("arch", t.cpu.Arch)
-	}
-	if t.cpu.Arch == "x86_64" {
-		e.set("vendor", t.cpu.Vendor)
-		e.set("familyid", strconv.Itoa(t.cpu.Family))
-		e.set("modelid", strconv.Itoa(t.cpu.Model))
-	}
-	return e
+	return t.root.child("cpu", "numaid", strconv.Itoa(id))
 }
 
 func (t *topology) pci(parent *element, address hardware.PCIAddress, class string) *element {
 	e := parent.child("pci", "busid", string(address))
 	e.set("class", class)
-	if link, ok := t.links[address]; ok {
-		e.set("link_speed", link.Speed)
-		e.set("link_width", strconv.Itoa(link.Width))
-	}
 	return e
-}
-
-// complete tells whether nothing has to be looked up between a device and the CPU.
-func (t *topology) complete(p hardware.Place) bool {
-	for _, address := range append(switches(p.Bridges), p.PCI) {
-		if _, ok := t.links[address]; !ok {
-			return false
-		}
-	}
-	return t.cpu.Arch != ""
 }
 
 func classOf(n hardware.NIC) string {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/cleave-dra/cleave/pkg/hardware"
 	"github.com/cleave-dra/cleave/pkg/node"
+	dra "github.com/cleave-dra/cleave/pkg/slices"
 )
 
 // edits are those of the claim's CDI devices, by name.
@@ -189,4 +191,55 @@ func TestExclusiveRDMA(t *testing.T) {
 	nic := f.hw.Server.Node().NICs[0]
 	f.hw.Do("nic", "mode", "--exclusive=true")
 	f.awaitTaint(nic.DeviceName(), node.TaintNICMissing)
+}
+
+// bandwidth is what a device is published with, in bit/s.
+func (f *fixture) bandwidth(ctx context.Context, device string) (int64, error) {
+	all, err := f.kube.ResourceV1().ResourceSlices().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return 0, err
+	}
+	for _, s := range all.Items {
+		for _, d := range s.Spec.Devices {
+			if d.Name == device {
+				c := d.Capacity[dra.CapacityBandwidth]
+				return c.Value.Value(), nil
+			}
+		}
+	}
+	return 0, fmt.Errorf("%s is not published", device)
+}
+
+func (f *fixture) awaitBandwidth(device string, want int64) {
+	f.t.Helper()
+	f.await(fmt.Sprintf("%s has %d bit/s", device, want), func(ctx context.Context) error {
+		got, err := f.bandwidth(ctx, device)
+		if err == nil && got != want {
+			err = fmt.Errorf("it has %d", got)
+		}
+		return err
+	})
+}
+
+// TestNICsAtAGlance: a port that goes down and a NIC that comes late are published long
+// before all hardware is looked at again, and nothing is written while nothing changes.
+func TestNICsAtAGlance(t *testing.T) {
+	f := newFixture(t, "mixed", with(func(c *node.Config) { c.NICs, c.Rescan, c.Glance = true, time.Hour, 50*time.Millisecond }))
+	nic := f.hw.Server.Node().NICs[0]
+	name, pci := nic.DeviceName(), "--nic="+string(nic.PCI)
+	f.awaitBandwidth(name, nic.Bandwidth())
+	f.hw.Do("nic", "port", pci, "--state=DOWN")
+	f.awaitBandwidth(name, 0)
+	f.hw.Do("nic", "port", pci, "--state=ACTIVE")
+	f.awaitBandwidth(name, nic.Bandwidth())
+	f.hw.Do("nic", "unplug", pci, "--for=2s")
+	f.awaitTaint(name, node.TaintNICMissing)
+	f.awaitTaint(name, "")
+	f.kube.ClearActions()
+	f.holdsFor(name, "", 3*time.Second)
+	for _, a := range f.kube.Actions() {
+		if a.GetResource().Resource == "resourceslices" && a.GetVerb() != "list" && a.GetVerb() != "get" {
+			t.Errorf("%s of a ResourceSlice although nothing has changed", a.GetVerb())
+		}
+	}
 }

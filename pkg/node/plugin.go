@@ -53,6 +53,9 @@ type Config struct {
 	ServeExisting bool
 	// Rescan is how often hardware is looked at without any event; a minute if 0.
 	Rescan time.Duration
+	// Glance is how often NICs are looked at in between, for changes of which the kernel
+	// says nothing; 10 seconds if 0.
+	Glance time.Duration
 	// Settled is called after each look at the hardware; may be nil.
 	Settled func()
 	// HeldPatience is how long a claim waits for a device that another claim holds.
@@ -82,6 +85,8 @@ type Plugin struct {
 	status *reporter
 	once   once
 	wake   chan struct{}
+	// seen are the NICs as they were read last.
+	seen fingerprint
 	// released is closed, and made anew, whenever a claim lets its devices go.
 	released broadcast
 	// dropped are the features whose fields the API server turns out to drop.
@@ -93,6 +98,7 @@ type Plugin struct {
 // New returns a plugin. It starts nothing.
 func New(cfg Config, deps Deps) *Plugin {
 	cfg.Rescan = cmp.Or(cfg.Rescan, time.Minute)
+	cfg.Glance = cmp.Or(cfg.Glance, 10*time.Second)
 	p := &Plugin{cfg: cfg, deps: deps, wake: make(chan struct{}, 1)}
 	p.live.init(cfg.DriverName, deps.Kube)
 	p.status = newReporter(cfg.DriverName, cfg.NodeName, deps.Kube)
@@ -117,6 +123,10 @@ func (p *Plugin) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	wg.Go(func() { watch(ctx) })
 	wg.Go(func() { p.publishing(ctx) })
+	wg.Go(func() { p.listening(ctx) })
+	if p.cfg.NICs {
+		wg.Go(func() { p.glancing(ctx) })
+	}
 	wg.Go(func() { p.recovering(ctx, begun) })
 	wg.Go(func() { p.status.run(ctx) })
 	<-ctx.Done()

@@ -160,13 +160,13 @@ func (p *Plugin) finish(ctx context.Context, rec *journal.Record) error {
 // inject writes the claim's CDI file and returns the CDI device of each of its
 // devices.
 func (p *Plugin) inject(ctx context.Context, rec journal.Record) ([]string, error) {
+	nodes, err := p.deps.Host.DeviceNodes(ctx, rec.Plan, rec.Results)
+	if err != nil {
+		return nil, err
+	}
 	var devices []cdi.Device
 	for i, d := range rec.Plan.Devices {
-		nodes, err := p.deps.Host.DeviceNodes(ctx, rec.Plan, i, rec.Results)
-		if err != nil {
-			return nil, fmt.Errorf("device %s: %w", d.Name, err)
-		}
-		device := cdi.Device{Result: d.Result, Nodes: nodes, NoDriver: d.GPU.PCI == ""}
+		device := cdi.Device{Result: d.Result, Nodes: nodes[i], NoDriver: d.GPU.PCI == ""}
 		if d.NIC != nil && d.NIC.NCCL {
 			device.Env, device.Files = p.model.nccl(rec.Plan)
 		}
@@ -193,13 +193,13 @@ func (p *Plugin) prepared(rec journal.Record, cdiDevices []string) []journal.Pre
 // still is. Its CDI file is written again: somebody may have deleted it.
 func (p *Plugin) confirm(ctx context.Context, rec journal.Record) ([]kubeletplugin.Device, error) {
 	err := p.deps.Host.Confirm(ctx, rec.Plan, rec.Results)
+	if err == nil {
+		_, err = p.inject(ctx, rec)
+	}
 	if errors.Is(err, hardware.ErrNotFound) || errors.Is(err, hardware.ErrReplaced) {
 		return nil, fmt.Errorf("the claim was prepared, but its device is gone; delete the pod so that the claim is released: %w", err)
 	}
 	if err != nil {
-		return nil, err
-	}
-	if _, err := p.inject(ctx, rec); err != nil {
 		return nil, err
 	}
 	klog.FromContext(ctx).V(2).Info("Claim was prepared already")

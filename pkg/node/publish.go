@@ -65,13 +65,7 @@ func (p *Plugin) publish(ctx context.Context) error {
 	if refused != nil && len(records) == 0 {
 		node.GPUs, node.NICs = nil, nil
 	}
-	opts := p.pool(ctx, node, missing, records)
-	if refused != nil {
-		for _, g := range node.GPUs {
-			opts.GPUTaints[g.PCI] = append(opts.GPUTaints[g.PCI], resourceapi.DeviceTaint{Key: TaintRival, Effect: resourceapi.DeviceTaintEffectNoSchedule})
-		}
-	}
-	resources, err := slices.Build(node, opts)
+	resources, err := slices.Build(node, p.pool(ctx, node, missing, records, refused != nil))
 	if err != nil {
 		err = fmt.Errorf("build ResourceSlices (the last good ones stay): %w", err)
 		p.ready.reject(err)
@@ -84,27 +78,6 @@ func (p *Plugin) publish(ctx context.Context) error {
 		return fmt.Errorf("publish ResourceSlices: %w", err)
 	}
 	return nil
-}
-
-// discover reads the hardware, says what is left out, and lets the configuration
-// have its say on MIG mode.
-func (p *Plugin) discover(ctx context.Context) (hardware.Node, error) {
-	found, skipped, err := p.deps.Host.Discover(ctx)
-	if err != nil {
-		return hardware.Node{}, err
-	}
-	for _, reason := range skipped {
-		p.once.log(klog.FromContext(ctx), "Read hardware", reason)
-	}
-	if !p.cfg.NICs {
-		found.NICs = nil
-	}
-	for _, g := range found.GPUs {
-		if g.MIG != nil && p.cfg.KeepMIGMode {
-			g.MIG.Switchable = false
-		}
-	}
-	return found, nil
 }
 
 // holders tells of a GPU or NIC whether any claim has a device on it.
@@ -120,8 +93,9 @@ func holders(records []journal.Record) func(hardware.PCIAddress) bool {
 
 // pool is what shapes the pool besides the hardware. What claims hold must stay
 // in it; where the API server drops counters, slices go all the same, because
-// there nothing keeps the scheduler from giving overlapping ones away.
-func (p *Plugin) pool(ctx context.Context, node hardware.Node, missing map[hardware.PCIAddress]string, records []journal.Record) slices.Options {
+// there nothing keeps the scheduler from giving overlapping ones away. Where another
+// driver offers the GPUs, too, what is left of them is only there to be given back.
+func (p *Plugin) pool(ctx context.Context, node hardware.Node, missing map[hardware.PCIAddress]string, records []journal.Record, rival bool) slices.Options {
 	opts := slices.Options{
 		NodeName:      p.cfg.NodeName,
 		Partitions:    !p.dropped.has(featurePartitionableDevices),
@@ -140,10 +114,15 @@ func (p *Plugin) pool(ctx context.Context, node hardware.Node, missing map[hardw
 		p.once.log(klog.FromContext(ctx), "A published device is missing: tainted, and withdrawn once nobody can hold it",
 			fmt.Errorf("%s: %s", addr, why))
 		if _, ok := node.NIC(addr); ok {
-			opts.NICTaints[addr] = []resourceapi.DeviceTaint{{Key: TaintNICMissing, Value: why, Effect: resourceapi.DeviceTaintEffectNoSchedule}}
+			taint(opts.NICTaints, addr, TaintNICMissing, why)
 			continue
 		}
-		opts.GPUTaints[addr] = []resourceapi.DeviceTaint{{Key: TaintGPUMissing, Value: why, Effect: resourceapi.DeviceTaintEffectNoSchedule}}
+		taint(opts.GPUTaints, addr, TaintGPUMissing, why)
+	}
+	if rival {
+		for _, g := range node.GPUs {
+			taint(opts.GPUTaints, g.PCI, TaintRival, "")
+		}
 	}
 	for _, rec := range records {
 		for _, d := range rec.Plan.Devices {
@@ -157,6 +136,11 @@ func (p *Plugin) pool(ctx context.Context, node hardware.Node, missing map[hardw
 		}
 	}
 	return opts
+}
+
+// taint keeps new claims from a GPU or NIC.
+func taint(taints map[hardware.PCIAddress][]resourceapi.DeviceTaint, addr hardware.PCIAddress, key, value string) {
+	taints[addr] = append(taints[addr], resourceapi.DeviceTaint{Key: key, Value: value, Effect: resourceapi.DeviceTaintEffectNoSchedule})
 }
 
 // pause waits for a wake-up, debounced, or for d; false means that ctx is done.

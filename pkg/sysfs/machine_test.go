@@ -13,11 +13,11 @@ import (
 
 // machine is a sysfs and a procfs that a test builds as the kernel does.
 type machine struct {
-	t          *testing.T
+	t          testing.TB
 	root, proc string
 }
 
-func newMachine(t *testing.T) *machine {
+func newMachine(t testing.TB) *machine {
 	t.Helper()
 	m := &machine{t: t, root: t.TempDir(), proc: t.TempDir()}
 	m.mkdir("bus/pci/devices")

@@ -34,6 +34,10 @@ func (t Tree) NICs(ctx context.Context) ([]hardware.NIC, []error, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, nil, err
 		}
+		// Of hundreds of functions few have one, and this is read often.
+		if _, err := os.Lstat(t.root + "/bus/pci/devices/" + name + "/infiniband"); errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
 		addr, err := hardware.ParsePCIAddress(name)
 		if err != nil {
 			continue
@@ -110,7 +114,7 @@ func (t Tree) place(n *hardware.NIC) []error {
 	n.PCIeRoot, err = t.PCIeRoot(n.PCI)
 	note("PCIe root", err)
 	if err == nil {
-		n.Bridges, err = t.Bridges(n.PCI)
+		n.Bridges, err = t.bridges(n.PCI, n.PCIeRoot)
 		note("PCI bridges", err)
 	}
 	n.NUMANode, err = t.NUMANode(n.PCI)

@@ -285,3 +285,22 @@ func TestExclusiveRDMA(t *testing.T) {
 		})
 	}
 }
+
+// BenchmarkNICs reads a machine with ten NICs among 400 other functions, as large
+// servers have.
+func BenchmarkNICs(b *testing.B) {
+	m := newMachine(b)
+	for i := range 400 {
+		m.function(fmt.Sprintf("pci0000:%02x/0000:%02x:%02x.0", 0xa0+i/32, 0xa0+i/32, i%32))
+	}
+	for i := range 10 {
+		m.infiniBand(fmt.Sprintf("pci0000:%02x/0000:%02x:01.0/0000:%02x:00.0", 0x10*i, 0x10*i, 0x10*i+1), i)
+	}
+	m.routes("eno1")
+	b.ReportAllocs()
+	for b.Loop() {
+		if nics := m.read(); len(nics) != 10 {
+			b.Fatalf("%d NICs", len(nics))
+		}
+	}
+}

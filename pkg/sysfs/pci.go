@@ -1,6 +1,7 @@
 // Package sysfs reads where PCI devices sit in a machine, and its NICs that can do
-// RDMA. It knows no vendor. Everything is read anew at every call: there is nothing
-// that wakes it when hardware comes or goes, so its callers look from time to time.
+// RDMA. It knows no vendor. Everything is read anew at every call. Uevents tells when
+// hardware comes or goes, but not when a port changes, so its callers look from time to
+// time all the same.
 package sysfs
 
 import (
@@ -89,8 +90,16 @@ func (t Tree) underVirtualBus(addr hardware.PCIAddress) bool {
 // ones often do.
 func (t Tree) Bridges(addr hardware.PCIAddress) ([]hardware.PCIAddress, error) {
 	root, err := t.PCIeRoot(addr)
-	if err != nil || root == "" {
+	if err != nil {
 		return nil, err
+	}
+	return t.bridges(addr, root)
+}
+
+// bridges are those below the device's root complex.
+func (t Tree) bridges(addr hardware.PCIAddress, root string) ([]hardware.PCIAddress, error) {
+	if root == "" {
+		return nil, nil
 	}
 	target, err := os.Readlink(path.Join(t.root, device(addr)))
 	if err != nil {

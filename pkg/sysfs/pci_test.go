@@ -32,7 +32,7 @@ func tree(t *testing.T, target string, numaNode *string) sysfs.Tree {
 	return sysfs.New(root)
 }
 
-func must(t *testing.T, err error) {
+func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)

@@ -41,6 +41,10 @@ func TestDiscovery(t *testing.T) {
 			if err := errors.Join(append(skipped, err)...); err != nil {
 				t.Fatal(err)
 			}
+			got.NICs, skipped, err = h.NICs(t.Context())
+			if err := errors.Join(append(skipped, err)...); err != nil {
+				t.Fatal(err)
+			}
 			if diff := cmp.Diff(n.Server.Node(), got); diff != "" {
 				t.Errorf("node (-want +got):\n%s", diff)
 			}
