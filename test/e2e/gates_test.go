@@ -54,9 +54,11 @@ func TestNoCounters(t *testing.T) {
 
 	e.one(e.start(e.sleeper("whole", mixed, "h100")))
 	slice := e.create(e.sleeper("slice", mixed, "slice"))
-	if message := e.waitUnschedulable(slice); !strings.Contains(message, "cannot allocate all claims") {
+	message := e.waitUnschedulable(slice)
+	if !strings.Contains(message, "cannot allocate all claims") {
 		t.Errorf("the pod with a slice does not say why it waits: %s", message)
 	}
+	t.Logf("SLICE-05: a pod with a slice: %s", message)
 	e.deleteAllPods(t.Context())
 
 	e.meetForeignInstance(before, without(before, h100))
