@@ -129,11 +129,12 @@ func (s stock) take(d resourceapi.Device) bool {
 }
 
 // pack puts devices into rounds, in each of which all are there beside each other: the
-// largest first, each into the first round that has room.
+// largest first, each into the first round that has room. Of equal size those with media
+// extensions (+me) come first: a GPU has one at a time.
 func pack(devices []resourceapi.Device, full stock) [][]resourceapi.Device {
 	memory := func(d resourceapi.Device) int64 { return cluster.Allocated{Device: d}.Memory() }
 	slices.SortFunc(devices, func(a, b resourceapi.Device) int {
-		return cmp.Or(cmp.Compare(memory(b), memory(a)), strings.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(memory(b), memory(a)), strings.Compare(b.Name, a.Name))
 	})
 	var rounds [][]resourceapi.Device
 	var left []stock
