@@ -15,12 +15,20 @@ NAMESPACE ?= cleave-system
 BASE_IMAGE ?=
 # HELM_ARGS are more arguments for `helm upgrade`, say --set logVerbosity=6.
 HELM_ARGS ?=
-# RUN picks tests: make e2e RUN=TestWholeGPU.
+# RUN picks tests: make e2e RUN=TestWholeGPU. TAGS are the build tags of those on kind.
 RUN ?= .
+TAGS ?= e2e
+# CLUSTER is the kind cluster that things happen in, UP_ARGS are more arguments for
+# `hack/kind up`.
+CLUSTER ?= cleave
+UP_ARGS ?=
 
 BIN   := $(CURDIR)/bin
 TOOLS := $(or $(CLEAVE_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/cleave)/make
 KIND  := $(TOOLS)/cleave-kind
+KIND_CLUSTER = $(KIND) --name=$(CLUSTER)
+# Clusters without some features of Kubernetes, for one test each.
+GATES_CLUSTER := cleave-gates
 GOLANGCI_LINT := $(TOOLS)/golangci-lint-v2.15.0
 LOGCHECK      := $(TOOLS)/logcheck-v0.11.0
 HOOK          := $(TOOLS)/nvidia-cdi-hook-$(shell sed -n 's|.*/nvidia-container-toolkit v|v|p' go.mod)
@@ -29,7 +37,7 @@ HOOK          := $(TOOLS)/nvidia-cdi-hook-$(shell sed -n 's|.*/nvidia-container-
 LDFLAGS := -extldflags=-Wl,-z,lazy
 GO_TEST := go test -timeout=30m -ldflags='$(LDFLAGS)'
 # Recipes that need the cluster start with this.
-WITH_CLUSTER = KUBECONFIG="$$($(KIND) kubeconfig)"; tools="$$($(KIND) tools)"; export KUBECONFIG PATH="$$tools:$$PATH";
+WITH_CLUSTER = KUBECONFIG="$$($(KIND_CLUSTER) kubeconfig)"; tools="$$($(KIND) tools)"; export KUBECONFIG PATH="$$tools:$$PATH";
 
 ##@ The main job
 
@@ -39,7 +47,8 @@ demo: install ## Bring up a cluster with simulated GPUs, install Cleave, run the
 
 .PHONY: demo-down
 demo-down: $(KIND) ## Remove everything that demo or e2e made (caches stay)
-	$(KIND) down
+	$(KIND) --name=$(GATES_CLUSTER) down
+	$(KIND_CLUSTER) down
 
 ##@ Tests
 
@@ -50,11 +59,21 @@ test: ## Run all tests that need no cluster, with the race detector
 
 .PHONY: e2e
 e2e: install ## Run the end-to-end tests on a kind cluster
-	$(WITH_CLUSTER) $(GO_TEST) -tags=e2e -count=1 -v -run='$(RUN)' ./test/e2e/...
+	$(WITH_CLUSTER) $(GO_TEST) -tags=$(TAGS) -count=1 -v -run='$(RUN)' ./test/e2e/...
+
+.PHONY: e2e-gates
+e2e-gates: $(KIND) ## Run the tests of API servers that lack features, each on a kind cluster that goes again
+	for test in TestNoTaints:DRAPartitionableDevices=true TestNoCounters:DRAPartitionableDevices=false; do \
+		$(MAKE) e2e TAGS=e2e,gates RUN="$${test%%:*}" CLUSTER=$(GATES_CLUSTER) VERSION=$(VERSION) \
+			UP_ARGS="--workers=1 --simulated=mixed --feature-gates=DRADeviceTaints=false,DRADeviceTaintRules=false,$${test#*:}"; \
+	done
+	$(KIND) --name=$(GATES_CLUSTER) down
 
 .PHONY: soak
-soak: install ## Run the long tests on a kind cluster
-	$(WITH_CLUSTER) $(GO_TEST) -tags=soak -count=1 -timeout=4h -v -run='$(RUN)' ./test/...
+soak: RUN = TestSchedulerAndHardwareAgree|TestManyPodsLeaveNothing|TestEveryDevice
+soak: install ## Run the long tests, on a kind cluster and without
+	$(GO_TEST) -count=1 -timeout=2h -v -run='$(RUN)' ./test/promise -rapid.checks=400
+	$(WITH_CLUSTER) $(GO_TEST) -tags=e2e -count=1 -timeout=4h -v -run='$(RUN)' ./test/e2e -churn-pods=1000
 
 .PHONY: bench
 bench: ## Run the benchmarks
@@ -68,7 +87,7 @@ verify: ## Check generated files, format, vet, lint; needs a clean tree in CI
 	[[ "$$before" == "$$after" ]] || { git status --short; echo 'verify: make generate changed files: commit them'; exit 1; }
 	unformatted="$$(git ls-files -z --cached --others --exclude-standard '*.go' | xargs -0 gofmt -l)"; \
 	[[ -z "$$unformatted" ]] || { echo "verify: run gofmt -w on:"; echo "$$unformatted"; exit 1; }
-	go vet -tags=e2e,soak ./...
+	go vet -tags=e2e,gates ./...
 	go -C hack/kind vet ./...
 	$(MAKE) lint
 
@@ -101,12 +120,12 @@ image: binaries $(KIND) ## Build the container images
 
 .PHONY: cluster
 cluster: $(KIND) ## Bring up the kind cluster only
-	$(KIND) up
+	$(KIND_CLUSTER) up $(UP_ARGS)
 
 .PHONY: install
 install: cluster image ## Bring up the cluster and install Cleave in it
 	$(KIND) base-image >/dev/null # the pods of demo and tests run it
-	$(KIND) load cleave-base:latest $(REGISTRY)/cleave:$(VERSION) $(REGISTRY)/cleave-simhw:$(VERSION)
+	$(KIND_CLUSTER) load cleave-base:latest $(REGISTRY)/cleave:$(VERSION) $(REGISTRY)/cleave-simhw:$(VERSION)
 	images="$$(docker image inspect --format='{{.Id}}' $(REGISTRY)/cleave:$(VERSION) $(REGISTRY)/cleave-simhw:$(VERSION) | paste -sd' ')"; \
 	$(WITH_CLUSTER) helm upgrade --install cleave deployments/helm/cleave \
 		--namespace=$(NAMESPACE) --create-namespace --values=deployments/helm/kind.yaml \

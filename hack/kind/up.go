@@ -17,6 +17,7 @@ import (
 func newUp(a *app) *cobra.Command {
 	var options cluster.Options
 	var nodeImage string
+	var gates map[string]string
 	cmd := &cobra.Command{
 		Use:   "up",
 		Short: "Make the cluster, or check the one that is there",
@@ -25,6 +26,10 @@ func newUp(a *app) *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			options.Name = a.name
+			var err error
+			if options.FeatureGates, err = cluster.ParseFeatureGates(gates); err != nil {
+				return err
+			}
 			return a.up(cmd.Context(), options, nodeImage)
 		},
 	}
@@ -32,6 +37,8 @@ func newUp(a *app) *cobra.Command {
 	flags.IntVar(&options.Workers, "workers", 2, "number of worker nodes")
 	flags.StringSliceVar(&options.Simulated, "simulated", []string{"dgx-h100", "mixed"},
 		"simulated server of each worker, in order: the value of its label "+cluster.SimulatedLabel)
+	flags.StringToStringVar(&gates, "feature-gates", nil,
+		"Kubernetes' feature gates that are not to be as usual, for example DRADeviceTaints=false,DRADeviceTaintRules=false")
 	flags.StringVar(&options.Kubeconfig, "kubeconfig", "", "file to write (default: in the cache, see `kubeconfig`)")
 	flags.StringVar(&nodeImage, "node-image", "",
 		"kindest/node image to use (default: kind's own where Docker Hub answers, else ours, built here)")

@@ -275,17 +275,3 @@ func TestRivalDevicePlugin(t *testing.T) {
 	f.start()
 	f.awaitTaint(f.whole(1), "")
 }
-
-// TestDroppedSLICE05: an API server that drops counters gets whole GPUs only, from
-// the first slice on.
-func TestDroppedSLICE05(t *testing.T) {
-	f := newFixture(t, "mixed", func(f *fixture) { f.dropCounters = true })
-	all, err := f.taints(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := map[string]string{f.whole(0): "", f.whole(1): ""}
-	if diff := cmp.Diff(want, all); diff != "" {
-		t.Errorf("published (-want +got):\n%s", diff)
-	}
-}

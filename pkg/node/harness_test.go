@@ -55,8 +55,9 @@ type fixture struct {
 	configure func(*node.Config)
 	// flags are more of the simulator.
 	flags []string
-	// dropCounters makes the API server drop shared counters.
-	dropCounters bool
+	// dropCounters and dropTaints make the API server drop what features that are off
+	// would keep.
+	dropCounters, dropTaints bool
 	// kubelet calls the plugin; stop ends the plugin, whose state stays.
 	kubelet drapb.DRAPluginClient
 	plugin  *node.Plugin
@@ -75,7 +76,7 @@ func newFixture(t *testing.T, server string, options ...func(*fixture)) *fixture
 		option(f)
 	}
 	f.hw = simnode.Start(t, server, simnode.WithFlags(f.flags...))
-	f.nameGenerated()
+	f.completeAPI()
 	for _, d := range []string{f.path("plugin"), f.path("registry"), f.path("cdi")} {
 		if err := os.MkdirAll(d, 0o750); err != nil {
 			t.Fatal(err)
@@ -90,8 +91,9 @@ func with(configure func(*node.Config)) func(*fixture) {
 	return func(f *fixture) { f.configure = configure }
 }
 
-// nameGenerated does what the fake API server lacks: a name for generateName.
-func (f *fixture) nameGenerated() {
+// completeAPI does what the fake API server lacks: a name for generateName, dry runs,
+// and features that are off.
+func (f *fixture) completeAPI() {
 	var n atomic.Int32
 	f.kube.PrependReactor("create", "resourceslices", func(action k8stesting.Action) (bool, runtime.Object, error) {
 		create, ok := action.(k8stesting.CreateAction)
@@ -105,16 +107,34 @@ func (f *fixture) nameGenerated() {
 		if slice.GenerateName != "" {
 			slice.Name = fmt.Sprintf("%s%d", slice.GenerateName, n.Add(1))
 		}
-		if f.dropCounters {
-			slice.Spec.SharedCounters = nil
-			for i := range slice.Spec.Devices {
-				slice.Spec.Devices[i].ConsumesCounters = nil
-			}
-		}
+		f.drop(slice)
 		// Nor does it know dry runs.
 		dry, ok := action.(interface{ GetCreateOptions() metav1.CreateOptions })
 		return ok && len(dry.GetCreateOptions().DryRun) > 0, slice, nil
 	})
+	f.kube.PrependReactor("update", "resourceslices", func(action k8stesting.Action) (bool, runtime.Object, error) {
+		if update, ok := action.(k8stesting.UpdateAction); ok {
+			if slice, ok := update.GetObject().(*resourceapi.ResourceSlice); ok {
+				f.drop(slice)
+			}
+		}
+		return false, nil, nil
+	})
+}
+
+// drop does what an API server does whose feature gates are off.
+func (f *fixture) drop(slice *resourceapi.ResourceSlice) {
+	if f.dropCounters {
+		slice.Spec.SharedCounters = nil
+	}
+	for i := range slice.Spec.Devices {
+		if f.dropCounters {
+			slice.Spec.Devices[i].ConsumesCounters = nil
+		}
+		if f.dropTaints {
+			slice.Spec.Devices[i].Taints = nil
+		}
+	}
 }
 
 func (f *fixture) path(elem ...string) string {

@@ -92,9 +92,10 @@ func holders(records []journal.Record) func(hardware.PCIAddress) bool {
 }
 
 // pool is what shapes the pool besides the hardware. What claims hold must stay
-// in it; where the API server drops counters, slices go all the same, because
-// there nothing keeps the scheduler from giving overlapping ones away. Where another
-// driver offers the GPUs, too, what is left of them is only there to be given back.
+// in it; where the API server drops counters, what needs them goes all the same,
+// because there nothing keeps the scheduler from giving overlapping devices away.
+// Where another driver offers the GPUs, too, what is left of them is only there to be
+// given back.
 func (p *Plugin) pool(ctx context.Context, node hardware.Node, missing map[hardware.PCIAddress]string, records []journal.Record, rival bool) slices.Options {
 	opts := slices.Options{
 		NodeName:      p.cfg.NodeName,
@@ -129,7 +130,8 @@ func (p *Plugin) pool(ctx context.Context, node hardware.Node, missing map[hardw
 			if d.NIC != nil {
 				opts.BusyNICs[d.NIC.PCI] = true
 			}
-			if opts.Partitions || d.GPU.PCI == "" {
+			// Slices and pairs need counters, whole GPUs and NICs do not.
+			if needsCounters := d.MIG != nil || d.NIC != nil && d.GPU.PCI != ""; opts.Partitions || !needsCounters {
 				opts.Held = append(opts.Held, d.Name)
 				opts.HeldPools[d.Name] = d.Pool
 			}

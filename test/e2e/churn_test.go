@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -22,11 +23,11 @@ import (
 	"github.com/cleave-dra/cleave/test/testkit/cluster"
 )
 
-// The churn makes churnPods pods with MIG slices, at most churnAlive at a time.
-const (
-	churnPods  = 200
-	churnAlive = 40
-)
+// churnPods is how many pods with MIG slices the churn makes; `make soak` makes more.
+var churnPods = flag.Int("churn-pods", 200, "how many pods TestManyPodsLeaveNothing makes")
+
+// churnAlive is how many of them there are at a time.
+const churnAlive = 40
 
 // TestManyPodsLeaveNothing covers MIGD-06: many MIG pods, made and deleted in
 // random order on both nodes, some deleted before they run and every sixth ending
@@ -46,7 +47,7 @@ func TestManyPodsLeaveNothing(t *testing.T) {
 	for _, profile := range []string{"1g.10gb", "1g.10gb.me", "1g.20gb", "2g.20gb", "3g.40gb", "4g.40gb", "7g.80gb"} {
 		e.template(profile, ask("mig-"+profile+".cleave.dev"))
 	}
-	for c.made < churnPods {
+	for c.made < *churnPods {
 		if len(c.alive) < churnAlive && c.rand.IntN(3) > 0 {
 			c.add()
 		} else {
@@ -54,7 +55,7 @@ func TestManyPodsLeaveNothing(t *testing.T) {
 		}
 	}
 	t.Logf("made %d pods; %d of them were looked into while they ran", c.made, c.looked)
-	if c.looked < churnPods/8 {
+	if c.looked < *churnPods/8 {
 		t.Errorf("only %d pods were seen running: too few to mean anything", c.looked)
 	}
 	e.deleteAllPods(t.Context())
@@ -81,7 +82,7 @@ func (c *churn) add() {
 	if c.rand.IntN(4) == 0 {
 		server = mixed
 	}
-	pod := c.sleeper(fmt.Sprintf("churn-%03d", c.made), server, profiles[c.rand.IntN(len(profiles))])
+	pod := c.sleeper(fmt.Sprintf("churn-%04d", c.made), server, profiles[c.rand.IntN(len(profiles))])
 	if c.made%6 == 5 {
 		pod.Spec.Containers[0].Command[2] = "exit 1"
 		pod.Labels = map[string]string{"fails": "by-design"}

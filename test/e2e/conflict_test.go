@@ -29,7 +29,7 @@ func TestWholeGPUAndItsSlicesExcludeEachOther(t *testing.T) {
 		e.run("DISC-09/"+order[0]+" first", func(e *env) {
 			first := e.start(e.sleeper(order[0], mixed, order[0]))
 			second := e.create(e.sleeper(order[1], mixed, order[1]))
-			e.waitUnschedulable(second)
+			e.t.Logf("DISC-09: %s", e.waitUnschedulable(second))
 			e.one(first) // undisturbed
 			e.stop(first)
 			second = e.ready(second.Name)
@@ -39,14 +39,18 @@ func TestWholeGPUAndItsSlicesExcludeEachOther(t *testing.T) {
 	}
 }
 
-func (e *env) waitUnschedulable(pod *corev1.Pod) {
+// waitUnschedulable waits until the scheduler has given up on a pod for now, and
+// returns what it says.
+func (e *env) waitUnschedulable(pod *corev1.Pod) string {
 	e.t.Helper()
+	var message string
 	_, err := e.WaitPod(e.t.Context(), pod.Namespace, pod.Name, podTimeout, "unschedulable", func(p *corev1.Pod) (bool, error) {
 		if p.Spec.NodeName != "" {
 			return false, fmt.Errorf("it was scheduled to %s", p.Spec.NodeName)
 		}
 		for _, c := range p.Status.Conditions {
 			if c.Type == corev1.PodScheduled && c.Reason == corev1.PodReasonUnschedulable {
+				message = c.Message
 				return true, nil
 			}
 		}
@@ -55,6 +59,7 @@ func (e *env) waitUnschedulable(pod *corev1.Pod) {
 	if err != nil {
 		e.t.Fatal(err)
 	}
+	return message
 }
 
 // TestDoubleAllocation covers PREP-03: a scheduler that gives one device to two

@@ -48,14 +48,20 @@ func (e *env) runningPod(ctx context.Context, server, selector string) (*corev1.
 	return nil, fmt.Errorf("no pod with %s runs on %s", selector, e.nodes[server])
 }
 
+// ctl asks the simulated hardware of a node, or changes it.
+func (e *env) ctl(ctx context.Context, server string, args ...string) (string, error) {
+	pod, err := e.simulatorPod(ctx, server)
+	if err != nil {
+		return "", err
+	}
+	command := append([]string{"cleave-simhw", "ctl"}, args...)
+	return e.Exec(ctx, pod.Namespace, pod.Name, "", append(command, "--root", simulatedRoot)...)
+}
+
 // hardware is the state of the simulated hardware of a node.
 func (e *env) hardware(ctx context.Context, server string) (simhw.Snapshot, error) {
 	var state simhw.Snapshot
-	pod, err := e.simulatorPod(ctx, server)
-	if err != nil {
-		return state, err
-	}
-	out, err := e.Exec(ctx, pod.Namespace, pod.Name, "", "cleave-simhw", "ctl", "list", "--root", simulatedRoot)
+	out, err := e.ctl(ctx, server, "list")
 	if err != nil {
 		return state, err
 	}

@@ -21,7 +21,7 @@ func TestEndpoints(t *testing.T) {
 	e.start(e.sleeper("counted", dgx, "mig")) // so that there is something to count
 	for path, want := range tests {
 		e.run(path, func(e *env) {
-			out, err := e.get(e.t.Context(), path)
+			out, err := e.get(e.t.Context(), dgx, path)
 			if err != nil {
 				e.t.Fatal(err)
 			}
@@ -34,9 +34,9 @@ func TestEndpoints(t *testing.T) {
 	}
 }
 
-// get reads from the HTTP endpoint of the plugin on the DGX, through the API server.
-func (e *env) get(ctx context.Context, path string) (string, error) {
-	pod, err := e.pluginPod(ctx, dgx)
+// get reads from the HTTP endpoint of the plugin on a node, through the API server.
+func (e *env) get(ctx context.Context, server, path string) (string, error) {
+	pod, err := e.pluginPod(ctx, server)
 	if err != nil {
 		return "", err
 	}
@@ -51,7 +51,7 @@ func (e *env) get(ctx context.Context, path string) (string, error) {
 func (e *env) waitMetrics(line string) {
 	e.t.Helper()
 	e.eventually(podTimeout, "the metrics are right", func(ctx context.Context) error {
-		out, err := e.get(ctx, "metrics")
+		out, err := e.get(ctx, dgx, "metrics")
 		if err == nil && !strings.Contains(out, "\n"+line+"\n") {
 			err = fmt.Errorf("want %q in:\n%s", line, out)
 		}

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"testing"
@@ -42,9 +43,15 @@ type env struct {
 	shells map[string]bool
 }
 
-// newEnv connects and makes a namespace. When the test ends, its pods are deleted,
-// and the test fails if anything of them is left on a node.
+// newEnv connects to a cluster with both servers and makes a namespace. When the test
+// ends, its pods are deleted, and the test fails if anything of them is left on a node.
 func newEnv(t *testing.T) *env {
+	t.Helper()
+	return newEnvOn(t, dgx, mixed)
+}
+
+// newEnvOn is newEnv for a cluster with other servers.
+func newEnvOn(t *testing.T, servers ...string) *env {
 	t.Helper()
 	c, err := cluster.Connect(os.Getenv("KUBECONFIG"))
 	if err != nil {
@@ -54,7 +61,7 @@ func newEnv(t *testing.T) *env {
 		Cluster: c, t: t, image: cmp.Or(os.Getenv("CLEAVE_E2E_IMAGE"), "cleave-base:latest"),
 		nodes: map[string]string{}, shells: map[string]bool{},
 	}
-	for _, server := range []string{dgx, mixed} {
+	for _, server := range servers {
 		e.nodes[server] = e.findNode(server)
 	}
 	ns, err := c.Client.CoreV1().Namespaces().Create(t.Context(),
@@ -89,8 +96,8 @@ func (e *env) run(name string, test func(e *env)) {
 	})
 }
 
-// servers are both, in a fixed order.
-func servers() []string { return []string{dgx, mixed} }
+// servers are those of the cluster, in a fixed order.
+func (e *env) servers() []string { return slices.Sorted(maps.Keys(e.nodes)) }
 
 // end removes what the test made and checks that the nodes are as before. After a
 // failure it first prints what a person would look at.
@@ -129,7 +136,7 @@ func (e *env) report(ctx context.Context) {
 }
 
 func (e *env) logs(ctx context.Context) {
-	for _, server := range servers() {
+	for _, server := range e.servers() {
 		pod, err := e.pluginPod(ctx, server)
 		if err != nil {
 			e.t.Log(err)

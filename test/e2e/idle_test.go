@@ -42,7 +42,7 @@ func TestIdle(t *testing.T) {
 	if diff := cmp.Diff(versions(before), versions(after)); diff != "" {
 		t.Errorf("PERF-02: resource versions (-before +after):\n%s", diff)
 	}
-	for _, server := range servers() {
+	for _, server := range e.servers() {
 		mib := e.resident(server)
 		t.Logf("the idle node plugin on %s has %.1f MiB resident, of at most %d", server, mib, maxIdleMiB)
 		if mib >= maxIdleMiB {

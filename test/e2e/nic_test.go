@@ -297,7 +297,7 @@ func TestPairsSwitchedOff(t *testing.T) {
 	e.setPairs(set, false)
 	e.eventually(podTimeout, "the plugin says what holds it up", func(ctx context.Context) error {
 		// It answers with an error until it is ready.
-		if out, err := e.get(ctx, "readyz"); err == nil || !strings.Contains(err.Error(), device) {
+		if out, err := e.get(ctx, dgx, "readyz"); err == nil || !strings.Contains(err.Error(), device) {
 			return fmt.Errorf("/readyz: %s: %w", out, err)
 		}
 		return nil

@@ -36,7 +36,8 @@ func TestPublished(t *testing.T) {
 			got := map[string]int{}
 			for _, p := range published {
 				if p.Node == e.nodes[server] {
-					got[e.kind(p.Device)]++
+					got[kind(p.Device)]++
+					e.checkCounted(p.Device)
 				}
 			}
 			if diff := cmp.Diff(want, got); diff != "" {
@@ -47,7 +48,7 @@ func TestPublished(t *testing.T) {
 }
 
 // kind is a device's profile, or the product of a whole GPU.
-func (e *env) kind(d resourceapi.Device) string {
+func kind(d resourceapi.Device) string {
 	a := cluster.Allocated{Device: d}
 	switch a.Attribute("type") {
 	case "mig":
@@ -57,9 +58,15 @@ func (e *env) kind(d resourceapi.Device) string {
 	case "gpu-nic":
 		return "pair"
 	}
-	split := a.Attribute("productName") == h100
-	if counted := len(d.ConsumesCounters) > 0; counted != split {
-		e.t.Errorf("DISC-01: %s (%s) consumes counters: %v, want %v", d.Name, a.Attribute("productName"), counted, split)
-	}
 	return a.Attribute("productName")
+}
+
+// checkCounted checks that the whole GPUs that consume counters are those that can be
+// split.
+func (e *env) checkCounted(d resourceapi.Device) {
+	e.t.Helper()
+	product := kind(d)
+	if counted := len(d.ConsumesCounters) > 0; product == h100 && !counted || product == l40s && counted {
+		e.t.Errorf("DISC-01: %s (%s) consumes counters: %v", d.Name, product, counted)
+	}
 }

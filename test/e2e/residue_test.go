@@ -41,7 +41,7 @@ func (e *env) residue(ctx context.Context, server string) ([]string, error) {
 func (e *env) waitClean(ctx context.Context) string {
 	err := try(ctx, cleanTimeout, func(ctx context.Context) error {
 		var errs []error
-		for _, server := range servers() {
+		for _, server := range e.servers() {
 			left, err := e.residue(ctx, server)
 			if err == nil && len(left) > 0 {
 				err = fmt.Errorf("on %s:\n  %s", server, strings.Join(left, "\n  "))

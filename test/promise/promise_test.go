@@ -6,6 +6,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"slices"
 	"strings"
@@ -22,16 +23,21 @@ import (
 )
 
 // TestMain draws fewer sequences than rapid would, since each asks the allocator
-// thousands of times; -rapid.checks=N draws more.
+// thousands of times; -rapid.checks=N draws more, as `make soak` does. All models start
+// from one seed, which is printed; -rapid.seed repeats it.
 func TestMain(m *testing.M) {
 	flag.Parse()
-	chosen := false
-	flag.Visit(func(f *flag.Flag) { chosen = chosen || f.Name == "rapid.checks" })
-	if !chosen {
-		if err := flag.Set("rapid.checks", "8"); err != nil {
+	chosen := map[string]bool{}
+	flag.Visit(func(f *flag.Flag) { chosen[f.Name] = true })
+	for name, value := range map[string]string{"rapid.checks": "8", "rapid.seed": fmt.Sprint(rand.Uint64())} {
+		if chosen[name] {
+			continue
+		}
+		if err := flag.Set(name, value); err != nil {
 			panic(err)
 		}
 	}
+	fmt.Printf("-rapid.checks=%s -rapid.seed=%s\n", flag.Lookup("rapid.checks").Value, flag.Lookup("rapid.seed").Value)
 	os.Exit(m.Run())
 }
 

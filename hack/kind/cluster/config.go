@@ -3,6 +3,9 @@ package cluster
 
 import (
 	"fmt"
+	"maps"
+	"slices"
+	"strconv"
 	"strings"
 
 	"sigs.k8s.io/kind/pkg/apis/config/v1alpha4"
@@ -17,6 +20,25 @@ type Options struct {
 	Workers    int
 	Simulated  []string // server of each worker, in order; may be shorter
 	Kubeconfig string
+	// FeatureGates are Kubernetes' that are not to be as usual, on all components. A
+	// gate that needs another one has to be off with it, or the API server ends at once.
+	FeatureGates map[string]bool
+}
+
+// ParseFeatureGates reads the gates' values.
+func ParseFeatureGates(texts map[string]string) (map[string]bool, error) {
+	var gates map[string]bool
+	for _, name := range slices.Sorted(maps.Keys(texts)) {
+		on, err := strconv.ParseBool(texts[name])
+		if err != nil {
+			return nil, fmt.Errorf("feature gate %s=%s: say true or false", name, texts[name])
+		}
+		if gates == nil {
+			gates = map[string]bool{}
+		}
+		gates[name] = on
+	}
+	return gates, nil
 }
 
 // Validate reports what is wrong with the options.
@@ -50,6 +72,7 @@ func kindConfig(o Options, image Image) *v1alpha4.Cluster {
 			IPFamily:  v1alpha4.IPv4Family,
 			PodSubnet: podSubnet,
 		},
+		FeatureGates: o.FeatureGates,
 		// Hosts with cgroup v1 are still common, in continuous integration above all.
 		KubeadmConfigPatches: []string{"kind: KubeletConfiguration\nfailCgroupV1: false\n"},
 	}

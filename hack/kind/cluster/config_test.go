@@ -20,6 +20,7 @@ func TestKindConfig(t *testing.T) {
 		image    Image
 		nodes    []v1alpha4.Node
 		network  v1alpha4.Networking
+		gates    map[string]bool
 		patchHas []string
 	}{
 		"our image brings no network plugin and no CoreDNS": {
@@ -45,6 +46,13 @@ func TestKindConfig(t *testing.T) {
 			nodes:   []v1alpha4.Node{controlPlane, {Role: v1alpha4.WorkerRole, Image: "img"}, worker("mixed")},
 			network: v1alpha4.Networking{IPFamily: v1alpha4.IPv4Family, PodSubnet: podSubnet},
 		},
+		"feature gates": {
+			options: Options{Name: "cleave", Workers: 1, FeatureGates: map[string]bool{"DRADeviceTaints": false}},
+			image:   Image{Ref: "img"},
+			nodes:   []v1alpha4.Node{controlPlane, {Role: v1alpha4.WorkerRole, Image: "img"}},
+			network: v1alpha4.Networking{IPFamily: v1alpha4.IPv4Family, PodSubnet: podSubnet},
+			gates:   map[string]bool{"DRADeviceTaints": false},
+		},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -61,8 +69,8 @@ func TestKindConfig(t *testing.T) {
 					t.Errorf("patches lack %q:\n%s", want, patches)
 				}
 			}
-			if got.FeatureGates != nil || got.RuntimeConfig != nil {
-				t.Error("the cluster must run with Kubernetes' defaults")
+			if diff := cmp.Diff(tc.gates, got.FeatureGates); diff != "" || got.RuntimeConfig != nil {
+				t.Errorf("the cluster must run with Kubernetes' defaults, unless told otherwise: %s", diff)
 			}
 		})
 	}
@@ -77,12 +85,15 @@ func TestSettings(t *testing.T) {
 	}
 	elsewhere := base
 	elsewhere.Kubeconfig = "/other"
+	gated := base
+	gated.FeatureGates = map[string]bool{"DRADeviceTaints": false}
 	tests := map[string]struct {
 		options Options
 		image   Image
 		equal   bool
 	}{
 		"the kubeconfig's place does not matter": {options: elsewhere, image: image, equal: true},
+		"feature gates matter":                   {options: gated, image: image},
 		"labels matter":                          {options: Options{Name: "cleave", Workers: 2}, image: image},
 		"the image matters":                      {options: base, image: Image{Ref: "other", Own: true}},
 	}
@@ -117,5 +128,18 @@ func TestValidate(t *testing.T) {
 				t.Errorf("Validate() = %v, want ok = %v", err, tc.ok)
 			}
 		})
+	}
+}
+
+func TestParseFeatureGates(t *testing.T) {
+	got, err := ParseFeatureGates(map[string]string{"A": "false", "B": "true"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string]bool{"A": false, "B": true}, got); diff != "" {
+		t.Error(diff)
+	}
+	if _, err := ParseFeatureGates(map[string]string{"A": "off"}); err == nil || !strings.Contains(err.Error(), "A=off") {
+		t.Errorf("error = %v, want one that names A=off", err)
 	}
 }
