@@ -316,7 +316,7 @@ func TestPairsSwitchedOff(t *testing.T) {
 			if d.Node == e.nodes[dgx] {
 				pools[key.Pool] = true
 			}
-			if e.kind(d.Device) == "pair" {
+			if kind(d.Device) == "pair" {
 				return fmt.Errorf("there is %s", d.Device.Name)
 			}
 		}
