@@ -87,17 +87,44 @@ func nicAlone(ctx context.Context, s *stage) error {
 // near prints how far each GPU is from its NIC, by the status of the claim, and checks
 // that it is the least.
 func (s *stage) near(ctx context.Context, seen []cluster.Seen) error {
+	distances, err := s.distances(ctx, seen)
+	if err != nil {
+		return err
+	}
+	for _, nic := range seen {
+		for _, gpu := range seen {
+			if !together(gpu, nic) {
+				continue
+			}
+			distance := distances[[2]string{gpu.Device.Name, nic.Device.Name}]
+			s.say("GPU %d and NIC %s: %s", gpu.GPU.Index, nic.Attribute("rdmaDevice"), distance)
+			if distance != pix {
+				return fmt.Errorf("want %s and the NIC %s at distance %s, they are at %q", gpu.Device.Name, nic.NIC(), pix, distance)
+			}
+		}
+	}
+	return nil
+}
+
+// together tells whether a GPU and a NIC are meant for each other: the two of a pair, or
+// the only ones of a claim.
+func together(gpu, nic cluster.Seen) bool {
+	if gpu.GPU.UUID == "" || nic.NIC() == "" {
+		return false
+	}
+	return gpu.NIC() == "" || gpu.Device.Name == nic.Device.Name
+}
+
+// distances are those between a claim's devices, by their names, as its status has them;
+// that of a device to itself is a pair's between its GPU and its NIC.
+func (s *stage) distances(ctx context.Context, seen []cluster.Seen) (map[[2]string]string, error) {
 	claim := seen[0].Claim
-	var distances map[[2]string]string
+	distances := map[[2]string]string{}
 	err := wait.PollUntilContextTimeout(ctx, poll, s.timeout, true, func(ctx context.Context) (bool, error) {
 		now, err := s.cluster.Client.ResourceV1().ResourceClaims(claim.Namespace).Get(ctx, claim.Name, metav1.GetOptions{})
 		if err != nil {
 			return false, err
 		}
-		if len(now.Status.Devices) < len(seen) {
-			return false, nil
-		}
-		distances = map[[2]string]string{}
 		for _, d := range now.Status.Devices {
 			var data struct {
 				NICDistance string            `json:"nicDistance"`
@@ -111,23 +138,10 @@ func (s *stage) near(ctx context.Context, seen []cluster.Seen) error {
 				distances[[2]string{d.Device, other}] = distance
 			}
 		}
-		return true, nil
+		return len(now.Status.Devices) >= len(seen), nil
 	})
 	if err != nil {
-		return fmt.Errorf("wait for the status of claim %s/%s: %w", claim.Namespace, claim.Name, err)
+		return nil, fmt.Errorf("wait for the status of claim %s/%s: %w", claim.Namespace, claim.Name, err)
 	}
-	for _, nic := range seen {
-		for _, gpu := range seen {
-			pair := gpu.Device.Name == nic.Device.Name
-			if nic.NIC() == "" || pair && gpu.GPU.UUID == "" || !pair && (gpu.NIC() != "" || gpu.GPU.UUID == "") {
-				continue
-			}
-			distance := distances[[2]string{gpu.Device.Name, nic.Device.Name}]
-			s.say("GPU %d and NIC %s: %s", gpu.GPU.Index, nic.Attribute("rdmaDevice"), distance)
-			if distance != pix {
-				return fmt.Errorf("want %s and the NIC %s at distance %s, they are at %q", gpu.Device.Name, nic.NIC(), pix, distance)
-			}
-		}
-	}
-	return nil
+	return distances, nil
 }
