@@ -58,6 +58,9 @@ type fixture struct {
 	// dropCounters and dropTaints make the API server drop what features that are off
 	// would keep.
 	dropCounters, dropTaints bool
+	// takeLists is what the API server says to a slice with an attribute of several
+	// values. Unless a test sets it, it refuses it, as with the feature off.
+	takeLists func(*resourceapi.ResourceSlice) error
 	// kubelet calls the plugin; stop ends the plugin, whose state stays.
 	kubelet drapb.DRAPluginClient
 	plugin  *node.Plugin
@@ -71,7 +74,7 @@ func newFixture(t *testing.T, server string, options ...func(*fixture)) *fixture
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	f := &fixture{t: t, kube: fake.NewClientset(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName, UID: "node-uid"}}), dir: dir}
+	f := &fixture{t: t, takeLists: refuseList, kube: fake.NewClientset(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName, UID: "node-uid"}}), dir: dir}
 	for _, option := range options {
 		option(f)
 	}
@@ -108,6 +111,9 @@ func (f *fixture) completeAPI() {
 			slice.Name = fmt.Sprintf("%s%d", slice.GenerateName, n.Add(1))
 		}
 		f.drop(slice)
+		if err := f.validate(slice); err != nil {
+			return true, nil, err
+		}
 		// Nor does it know dry runs.
 		dry, ok := action.(interface{ GetCreateOptions() metav1.CreateOptions })
 		return ok && len(dry.GetCreateOptions().DryRun) > 0, slice, nil

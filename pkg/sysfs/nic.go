@@ -117,7 +117,7 @@ func (t Tree) place(n *hardware.NIC) []error {
 		n.Bridges, err = t.bridges(n.PCI, n.PCIeRoot)
 		note("PCI bridges", err)
 	}
-	n.NUMANode, err = t.NUMANode(n.PCI)
+	n.NUMANode, n.NUMANear, err = t.NUMANodes(n.PCI)
 	note("NUMA node", err)
 	return notes
 }
