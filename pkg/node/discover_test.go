@@ -27,7 +27,7 @@ type kernel struct {
 }
 
 func (k *kernel) PCIeRoot(hardware.PCIAddress) (string, error)               { return "", nil }
-func (k *kernel) NUMANode(hardware.PCIAddress) (*int, error)                 { return nil, nil }
+func (k *kernel) NUMANodes(hardware.PCIAddress) (*int, []int, error)         { return nil, nil, nil }
 func (k *kernel) Bridges(hardware.PCIAddress) ([]hardware.PCIAddress, error) { return nil, nil }
 func (k *kernel) ExclusiveRDMA() (bool, error)                               { return false, nil }
 

@@ -265,7 +265,7 @@ func TestPluginsTokenOpensNothingElse(t *testing.T) {
 		{"deletecollection", "resource.k8s.io", "resourceslices"},
 		{"create", "resource.k8s.io", "deviceclasses"},
 		{"get", "", "secrets"},
-		{"get", "", "pods"},
+		{"list", "", "pods"},
 		{"patch", "", "pods"},
 		{"update", "", "nodes"},
 		{"patch", "", "nodes"},
