@@ -63,6 +63,18 @@ func (s Server) Distance(from, to int) int {
 	return 21
 }
 
+// Near are the other NUMA nodes of a node's socket, nearest to it of all: all of them,
+// since the distances within a socket are equal.
+func (s Server) Near(node int) []int {
+	var out []int
+	for _, other := range slices.Sorted(maps.Keys(s.NUMACPUs)) {
+		if other != node && node >= 0 && s.Socket(other) == s.Socket(node) {
+			out = append(out, other)
+		}
+	}
+	return out
+}
+
 // Socket is the one that a NUMA node is in.
 func (s Server) Socket(node int) int { return node / s.NodesPerSocket }
 

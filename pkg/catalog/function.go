@@ -56,7 +56,7 @@ func SortNICs(nics []hardware.NIC) {
 func (n ServerNIC) Function(seed string, index, vf int, taken []hardware.NIC) hardware.NIC {
 	out := hardware.NIC{
 		PCI: n.PCI, Interface: interfaceName(n.PCI, n.Model.LinkLayer, vf),
-		PCIeRoot: n.RootComplex, Bridges: slices.Clone(n.Bridges),
+		PCIeRoot: n.RootComplex, NUMANear: slices.Clone(n.NUMANear), Bridges: slices.Clone(n.Bridges),
 	}
 	device := n.Model.PCI.Device
 	if vf > 0 {

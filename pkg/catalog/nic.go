@@ -104,8 +104,10 @@ func (f pciFile) read(r *reader) PCIIdentity {
 type ServerNIC struct {
 	Model NICModel
 	PCI   hardware.PCIAddress
-	// NUMANode, RootComplex and Bridges are as those of a GPU.
+	// NUMANode, RootComplex and Bridges are as those of a GPU. NUMANear are the other NUMA
+	// nodes of its socket.
 	NUMANode    int
+	NUMANear    []int
 	RootComplex string
 	Bridges     []hardware.PCIAddress
 	// VFs is how many virtual functions are made when the server boots.
@@ -137,6 +139,7 @@ func (f serverFile) readNICs(r *reader, s *Server) {
 		if i > 0 && s.NICs[i-1].PCI >= nic.PCI {
 			r.fail(field+".pci", "must be in ascending order")
 		}
+		nic.NUMANear = s.Near(nic.NUMANode)
 		s.NICs = append(s.NICs, nic)
 	}
 }

@@ -201,7 +201,7 @@ func TestNICsRefused(t *testing.T) {
 				{Model: "connectx-6-dx", PCI: "0000:18:00.0", RootComplex: "pci0000:16"},
 			}}
 			tc.spoil(&f)
-			f.readNICs(r, &Server{NUMACPUs: map[int]string{0: "0-3"}})
+			f.readNICs(r, &Server{NUMACPUs: map[int]string{0: "0-3"}, NodesPerSocket: 1})
 			if len(r.errs) == 0 || !strings.HasPrefix(r.errs[0].Error(), "server x: "+tc.want) {
 				t.Errorf("got %v, want %q", r.errs, tc.want)
 			}

@@ -239,7 +239,7 @@ func (s Server) Node() hardware.Node {
 			PCI: g.PCI, UUID: UUID(s.Name, i), Minor: g.Minor,
 			ProductName: g.Model.ProductName, Brand: g.Model.Brand, Architecture: g.Model.Architecture,
 			CUDAComputeCapability: g.Model.ComputeCapability, MemoryMiB: g.Model.MemoryMiB,
-			PCIeRoot: g.RootComplex, Bridges: slices.Clone(g.Bridges), NVLink: s.NVLink(s.Name),
+			PCIeRoot: g.RootComplex, Bridges: slices.Clone(g.Bridges), NUMANear: s.Near(g.NUMANode), NVLink: s.NVLink(s.Name),
 		}
 		if g.NUMANode >= 0 {
 			numa := g.NUMANode

@@ -50,6 +50,9 @@ type GPU struct {
 	PCIeRoot string `json:"pcieRoot,omitempty"`
 	// NUMANode is nil when unknown: the kernel reports -1 on many machines.
 	NUMANode *int `json:"numaNode,omitempty"`
+	// NUMANear are the other NUMA nodes of the same socket that are nearest to NUMANode,
+	// in ascending order, where a socket is divided into several; empty when unknown.
+	NUMANear []int `json:"numaNear,omitempty"`
 	// Bridges are the PCI bridges between the root complex and the GPU, the root port
 	// first; empty when unknown.
 	Bridges []PCIAddress `json:"bridges,omitempty"`

@@ -15,9 +15,10 @@ type NIC struct {
 	Uplink bool `json:"uplink,omitempty"`
 	// Parent is the physical function of a virtual one, else empty.
 	Parent PCIAddress `json:"parent,omitempty"`
-	// PCIeRoot, NUMANode and Bridges are as those of a GPU.
+	// PCIeRoot, NUMANode, NUMANear and Bridges are as those of a GPU.
 	PCIeRoot string       `json:"pcieRoot,omitempty"`
 	NUMANode *int         `json:"numaNode,omitempty"`
+	NUMANear []int        `json:"numaNear,omitempty"`
 	Bridges  []PCIAddress `json:"bridges,omitempty"`
 }
 
@@ -94,23 +95,24 @@ func (n NIC) Bandwidth() int64 {
 	return sum
 }
 
-// Place is where a device sits in the PCI tree.
+// Place is where a device sits in the machine.
 type Place struct {
 	PCI      PCIAddress
 	PCIeRoot string
 	NUMANode *int
+	NUMANear []int
 	// Bridges lead from the root port, the first, to the one above the device.
 	Bridges []PCIAddress
 }
 
 // Place of a GPU.
 func (g GPU) Place() Place {
-	return Place{PCI: g.PCI, PCIeRoot: g.PCIeRoot, NUMANode: g.NUMANode, Bridges: g.Bridges}
+	return Place{PCI: g.PCI, PCIeRoot: g.PCIeRoot, NUMANode: g.NUMANode, NUMANear: g.NUMANear, Bridges: g.Bridges}
 }
 
 // Place of a NIC.
 func (n NIC) Place() Place {
-	return Place{PCI: n.PCI, PCIeRoot: n.PCIeRoot, NUMANode: n.NUMANode, Bridges: n.Bridges}
+	return Place{PCI: n.PCI, PCIeRoot: n.PCIeRoot, NUMANode: n.NUMANode, NUMANear: n.NUMANear, Bridges: n.Bridges}
 }
 
 // Distance is how far apart two devices are, as nvidia-smi topo names it.

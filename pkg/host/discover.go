@@ -14,7 +14,8 @@ import (
 // without an error; an error means that the kernel's answer could not be read.
 type Topology interface {
 	PCIeRoot(addr hardware.PCIAddress) (string, error)
-	NUMANode(addr hardware.PCIAddress) (*int, error)
+	// NUMANodes are the function's node and the others of its socket nearest to that.
+	NUMANodes(addr hardware.PCIAddress) (node *int, near []int, err error)
 	Bridges(addr hardware.PCIAddress) ([]hardware.PCIAddress, error)
 	// NICs are those that can do RDMA. One that cannot be read is left out, with the
 	// reason in the second result; the error is for the node as a whole.
@@ -58,7 +59,7 @@ func (h *Host) place(ctx context.Context, g *hardware.GPU) {
 	if g.PCIeRoot, err = h.topology.PCIeRoot(g.PCI); err != nil {
 		logger.V(2).Info("Published without its PCIe root", "gpu", g.PCI, "err", err)
 	}
-	if g.NUMANode, err = h.topology.NUMANode(g.PCI); err != nil {
+	if g.NUMANode, g.NUMANear, err = h.topology.NUMANodes(g.PCI); err != nil {
 		logger.V(2).Info("Published without its NUMA node", "gpu", g.PCI, "err", err)
 	}
 	if g.Bridges, err = h.topology.Bridges(g.PCI); err != nil {

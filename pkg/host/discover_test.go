@@ -28,7 +28,9 @@ func (k *kernel) PCIeRoot(hardware.PCIAddress) (string, error) {
 	return k.place.PCIeRoot, k.unreadable
 }
 
-func (k *kernel) NUMANode(hardware.PCIAddress) (*int, error) { return k.place.NUMANode, k.unreadable }
+func (k *kernel) NUMANodes(hardware.PCIAddress) (*int, []int, error) {
+	return k.place.NUMANode, k.place.NUMANear, k.unreadable
+}
 
 func (k *kernel) Bridges(hardware.PCIAddress) ([]hardware.PCIAddress, error) {
 	return k.place.Bridges, k.unreadable
@@ -54,8 +56,8 @@ func TestDiscoverGPUs(t *testing.T) {
 		want   hardware.Place
 	}{
 		"known": {
-			kernel: kernel{place: hardware.Place{PCIeRoot: "pci0000:15", NUMANode: &one, Bridges: []hardware.PCIAddress{"0000:15:01.0"}}},
-			want:   hardware.Place{PCIeRoot: "pci0000:15", NUMANode: &one, Bridges: []hardware.PCIAddress{"0000:15:01.0"}}},
+			kernel: kernel{place: hardware.Place{PCIeRoot: "pci0000:15", NUMANode: &one, NUMANear: []int{0, 2}, Bridges: []hardware.PCIAddress{"0000:15:01.0"}}},
+			want:   hardware.Place{PCIeRoot: "pci0000:15", NUMANode: &one, NUMANear: []int{0, 2}, Bridges: []hardware.PCIAddress{"0000:15:01.0"}}},
 		"unknown":    {},
 		"unreadable": {kernel: kernel{unreadable: errors.New("unreadable")}},
 	}

@@ -57,6 +57,9 @@ type fixture struct {
 	flags []string
 	// dropCounters makes the API server drop shared counters.
 	dropCounters bool
+	// takeLists is what the API server says to a slice with an attribute of several
+	// values. Unless a test sets it, it refuses it, as with the feature off.
+	takeLists func(*resourceapi.ResourceSlice) error
 	// kubelet calls the plugin; stop ends the plugin, whose state stays.
 	kubelet drapb.DRAPluginClient
 	plugin  *node.Plugin
@@ -70,7 +73,7 @@ func newFixture(t *testing.T, server string, options ...func(*fixture)) *fixture
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	f := &fixture{t: t, kube: fake.NewClientset(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName, UID: "node-uid"}}), dir: dir}
+	f := &fixture{t: t, takeLists: refuseList, kube: fake.NewClientset(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName, UID: "node-uid"}}), dir: dir}
 	for _, option := range options {
 		option(f)
 	}
@@ -110,6 +113,9 @@ func (f *fixture) nameGenerated() {
 			for i := range slice.Spec.Devices {
 				slice.Spec.Devices[i].ConsumesCounters = nil
 			}
+		}
+		if err := f.validate(slice); err != nil {
+			return true, nil, err
 		}
 		// Nor does it know dry runs.
 		dry, ok := action.(interface{ GetCreateOptions() metav1.CreateOptions })

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
@@ -217,6 +218,12 @@ func (p *Plugin) HandleError(ctx context.Context, err error, msg string) {
 	var fields *resourceslice.DroppedFieldsError
 	if errors.As(err, &fields) && p.dropped.add(fields.DisabledFeatures()...) {
 		logger.Info("The API server drops fields: what depends on them is not published", "disabledFeatures", fields.DisabledFeatures())
+		p.poke()
+	}
+	// Lists are the one thing that it may refuse now although it took it before: its
+	// alpha features are switched off while this plugin runs.
+	if apierrors.IsInvalid(err) && p.dropped.add(featureListTypeAttributes) {
+		logger.Info("The API server refuses a slice: trying without attributes that have several values", "disabledFeature", featureListTypeAttributes)
 		p.poke()
 	}
 }

@@ -124,6 +124,7 @@ func (p *Plugin) pool(ctx context.Context, node hardware.Node, missing map[hardw
 		NodeName:      p.cfg.NodeName,
 		Partitions:    !p.dropped.has(featurePartitionableDevices),
 		Taintless:     p.dropped.has(featureDeviceTaints),
+		Lists:         !p.dropped.has(featureListTypeAttributes),
 		Existing:      p.foreign(ctx, node, missing),
 		ServeExisting: p.cfg.ServeExisting,
 		GPUTaints:     map[hardware.PCIAddress][]resourceapi.DeviceTaint{},

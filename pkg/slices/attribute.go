@@ -80,7 +80,7 @@ func (b *builder) gpuAttributes(g gpu) attributes {
 	a.version(AttributeCUDAComputeCapability, g.CUDAComputeCapability)
 	a.version(AttributeDriverVersion, b.node.DriverVersion)
 	a.version(AttributeCUDADriverVersion, cudaVersion(b.node.CUDADriverVersion))
-	a.place(g.Place())
+	a.place(g.Place(), b.opts.Lists)
 	return a
 }
 
@@ -119,7 +119,7 @@ func (a attributes) flag(name resourceapi.QualifiedName, v bool) {
 
 // place is where a device sits, in the same words for GPUs and NICs, so that
 // constraints can compare them.
-func (a attributes) place(p hardware.Place) {
+func (a attributes) place(p hardware.Place, lists bool) {
 	// Kubernetes' standard form has a domain of exactly four digits; the longer
 	// domains of some virtual machines have no valid value.
 	if len(p.PCI) == len("0000:00:00.0") {
@@ -129,8 +129,33 @@ func (a attributes) place(p hardware.Place) {
 	// A negative node is the kernel's way to say that there is none.
 	if p.NUMANode != nil && *p.NUMANode >= 0 {
 		a.number(deviceattribute.StandardDeviceAttributeNUMANode, int64(*p.NUMANode))
+		if lists {
+			a.nodes(*p.NUMANode, p.NUMANear)
+		}
 	}
 	a.text(AttributePCIeSwitch, string(p.Switch()))
+}
+
+// listLimit is how long one list may be at most, so that a device with as many other
+// attributes as it may have keeps the limit of all values together.
+const listLimit = resourceapi.ResourceSliceMaxAttributeValuesPerDevice - resourceapi.ResourceSliceMaxAttributesAndCapacitiesPerDevice + 1
+
+// nodes puts a list in place of the device's NUMA node: the node itself first, then those
+// as good as it (KEP-6072), so that a constraint is met by what two devices have in
+// common. A node without such others stays as it is: for constraints and includes() in
+// selectors that is the same as a list of one (API documentation of matchAttribute;
+// k8s.io/apiserver, pkg/cel/library/lists.go), and it goes on working in a scheduler
+// without lists and with selectors that compare by ==. Too long a list says nothing worth
+// having.
+func (a attributes) nodes(own int, near []int) {
+	if len(near) == 0 || len(near) >= listLimit {
+		return
+	}
+	values := []int64{int64(own)}
+	for _, n := range near {
+		values = append(values, int64(n))
+	}
+	a[deviceattribute.StandardDeviceAttributeNUMANode] = resourceapi.DeviceAttribute{IntValues: values}
 }
 
 func (a attributes) version(name resourceapi.QualifiedName, s string) {

@@ -41,6 +41,9 @@ type Options struct {
 	// DRADeviceTaints). Devices that would be tainted are left out instead, unless
 	// a claim holds them.
 	Taintless bool
+	// Lists publishes attributes with several values where a device has several. It has to
+	// be off where the API server refuses them (feature gate DRAListTypeAttributes).
+	Lists bool
 	// Held names the devices that claims hold. A pool that lacks one of them
 	// while its GPU is still there does not build: the scheduler would no longer
 	// see what the device consumes and would give it away once more. The order

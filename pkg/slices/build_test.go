@@ -230,6 +230,46 @@ func TestBuildSYSF01(t *testing.T) {
 	}
 }
 
+// TestBuildNUMANear: the NUMA nodes that are as good as the device's own are listed with
+// it, on GPUs, MIG slices, NICs and pairs alike, where the API server takes lists. A list
+// of one, or too long a list, is the node alone.
+func TestBuildNUMANear(t *testing.T) {
+	var many []int
+	for n := range 60 {
+		many = append(many, n+8)
+	}
+	tests := map[string]struct {
+		near  []int
+		lists bool
+		want  resourceapi.DeviceAttribute
+	}{
+		"several":           {near: []int{4, 6, 7}, lists: true, want: resourceapi.DeviceAttribute{IntValues: []int64{5, 4, 6, 7}}},
+		"several, no lists": {near: []int{4, 6, 7}, want: resourceapi.DeviceAttribute{IntValue: ptr(int64(5))}},
+		"one":               {lists: true, want: resourceapi.DeviceAttribute{IntValue: ptr(int64(5))}},
+		"too many":          {near: many, lists: true, want: resourceapi.DeviceAttribute{IntValue: ptr(int64(5))}},
+		"as many as fit":    {near: many[:16], lists: true, want: resourceapi.DeviceAttribute{IntValues: append([]int64{5}, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23)}},
+		"one more":          {near: many[:17], lists: true, want: resourceapi.DeviceAttribute{IntValue: ptr(int64(5))}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			node := withNICs(t, 1)
+			for i := range node.GPUs {
+				node.GPUs[i].NUMANode, node.GPUs[i].NUMANear = ptr(5), tc.near
+			}
+			for i := range node.NICs {
+				node.NICs[i].NUMANode, node.NICs[i].NUMANear = ptr(5), tc.near
+			}
+			opts := pairs
+			opts.Lists = tc.lists
+			for name, d := range devices(pool(t, build(t, node, opts))) {
+				if diff := cmp.Diff(tc.want, d.Attributes[deviceattribute.StandardDeviceAttributeNUMANode]); diff != "" {
+					t.Fatalf("NUMA node of %s (-want +got):\n%s", name, diff)
+				}
+			}
+		})
+	}
+}
+
 // TestBuildPCIBusID asks that the attribute is what Kubernetes' own helper makes
 // of the address, with which NICs are published, and left out where it refuses.
 func TestBuildPCIBusID(t *testing.T) {

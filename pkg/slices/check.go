@@ -101,6 +101,9 @@ func (p *problems) device(d resourceapi.Device, counterSets map[string]resourcea
 	if n := len(d.Attributes) + len(d.Capacity); n > resourceapi.ResourceSliceMaxAttributesAndCapacitiesPerDevice {
 		p.add("%s: %d attributes and capacities, at most %d are allowed", what, n, resourceapi.ResourceSliceMaxAttributesAndCapacitiesPerDevice)
 	}
+	if n := values(d.Attributes); n > resourceapi.ResourceSliceMaxAttributeValuesPerDevice {
+		p.add("%s: attributes with %d values, at most %d are allowed", what, n, resourceapi.ResourceSliceMaxAttributeValuesPerDevice)
+	}
 	for _, name := range stdslices.Sorted(maps.Keys(d.Attributes)) {
 		p.attribute(fmt.Sprintf("%s: attribute %s", what, name), d.Attributes[name])
 	}
@@ -122,6 +125,15 @@ func (p *problems) device(d resourceapi.Device, counterSets map[string]resourcea
 	for _, taint := range d.Taints {
 		p.taint(what, taint)
 	}
+}
+
+// values counts those of all attributes; lists here are of numbers only.
+func values(attrs attributes) int {
+	n := 0
+	for _, a := range attrs {
+		n += max(1, len(a.IntValues))
+	}
+	return n
 }
 
 // consumption checks that what a device takes exists and is enough of it for at
@@ -149,9 +161,6 @@ func (p *problems) consumption(what string, c resourceapi.DeviceCounterConsumpti
 var semverPattern = regexp.MustCompile(`^(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)$`)
 
 func (p *problems) attribute(what string, a resourceapi.DeviceAttribute) {
-	if len(a.StringValues)+len(a.IntValues)+len(a.BoolValues)+len(a.VersionValues) > 0 {
-		p.add("%s: is a list, which API servers refuse by default", what)
-	}
 	text := a.StringValue
 	if a.VersionValue != nil {
 		text = a.VersionValue

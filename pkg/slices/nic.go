@@ -73,7 +73,7 @@ func (b *builder) nicDevices() []resourceapi.Device {
 func (b *builder) nic(n hardware.NIC) resourceapi.Device {
 	attrs := attributes{}
 	attrs.text(AttributeType, TypeNIC)
-	attrs.place(n.Place())
+	attrs.place(n.Place(), b.opts.Lists)
 	b.nicIdentity(attrs, n)
 	attrs.text(AttributeInterface, n.Interface)
 	attrs.flag(AttributeVF, n.Parent != "")

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/dynamic-resource-allocation/deviceattribute"
 
@@ -27,15 +28,40 @@ func TestBuildServersGolden(t *testing.T) {
 		}
 		for kind, pairs := range map[string]bool{"nics": false, "pairs": true} {
 			t.Run(name+"/"+kind, func(t *testing.T) {
-				built := build(t, node, slices.Options{NodeName: "worker-1", Partitions: true, Pairs: pairs, Rails: hardware.Rails(node, nil)})
-				var text strings.Builder
-				for _, pool := range stdslices.Sorted(maps.Keys(built.Pools)) {
-					fmt.Fprintf(&text, "pool %s\n%s", pool, render(built.Pools[pool], placed))
-				}
-				golden(t, "servers/"+name+"."+kind, text.String())
+				golden(t, "servers/"+name+"."+kind, layout(t, node, slices.Options{Pairs: pairs}))
 			})
 		}
 	}
+}
+
+// TestBuildListsGolden is the same for lists, where sockets have several NUMA nodes. On
+// the other servers nothing changes.
+func TestBuildListsGolden(t *testing.T) {
+	for _, name := range catalog.Servers() {
+		t.Run(name, func(t *testing.T) {
+			node := server(t, name)
+			got := layout(t, node, slices.Options{Lists: true})
+			if name == "dgx-a100" {
+				golden(t, "servers/"+name+".lists", got)
+				return
+			}
+			if diff := cmp.Diff(layout(t, node, slices.Options{}), got); diff != "" {
+				t.Errorf("lists without a need (-without +with):\n%s", diff)
+			}
+		})
+	}
+}
+
+// layout is how the node's devices are laid out.
+func layout(t *testing.T, node hardware.Node, opts slices.Options) string {
+	t.Helper()
+	opts.NodeName, opts.Partitions, opts.Rails = "worker-1", true, hardware.Rails(node, nil)
+	built := build(t, node, opts)
+	var text strings.Builder
+	for _, pool := range stdslices.Sorted(maps.Keys(built.Pools)) {
+		fmt.Fprintf(&text, "pool %s\n%s", pool, render(built.Pools[pool], placed))
+	}
+	return text.String()
 }
 
 // placed is what whoever places a claim goes by: the name, where the device sits, what
@@ -60,6 +86,8 @@ func placed(d resourceapi.Device) string {
 			line += fmt.Sprintf(" %s=%s", a.label, *v.StringValue)
 		case v.IntValue != nil:
 			line += fmt.Sprintf(" %s=%d", a.label, *v.IntValue)
+		case len(v.IntValues) > 0:
+			line += fmt.Sprintf(" %s=%v", a.label, v.IntValues)
 		}
 	}
 	if c, ok := d.Capacity[slices.CapacityBandwidth]; ok {

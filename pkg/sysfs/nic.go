@@ -113,7 +113,7 @@ func (t Tree) place(n *hardware.NIC) []error {
 		n.Bridges, err = t.Bridges(n.PCI)
 		note("PCI bridges", err)
 	}
-	n.NUMANode, err = t.NUMANode(n.PCI)
+	n.NUMANode, n.NUMANear, err = t.NUMANodes(n.PCI)
 	note("NUMA node", err)
 	return notes
 }

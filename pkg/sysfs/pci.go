@@ -108,19 +108,25 @@ func (t Tree) Bridges(addr hardware.PCIAddress) ([]hardware.PCIAddress, error) {
 	return bridges, nil
 }
 
-// NUMANode is the device's NUMA node, nil where the kernel does not know one: it
-// says -1 on virtual machines and machines with a single node, and has no such
-// file where it was built without NUMA.
-func (t Tree) NUMANode(addr hardware.PCIAddress) (*int, error) {
+// NUMANodes are the device's NUMA node, and those of the same socket that are nearest to
+// it where the socket has several (KEP-6072). The node is nil where the kernel does not
+// know one: it says -1 on virtual machines and machines with a single node, and has no
+// such file where it was built without NUMA. There are no others where the kernel does
+// not tell how far apart nodes are.
+func (t Tree) NUMANodes(addr hardware.PCIAddress) (node *int, near []int, err error) {
 	raw, err := os.ReadFile(path.Join(t.root, device(addr), "numa_node"))
 	if errors.Is(err, fs.ErrNotExist) || strings.TrimSpace(string(raw)) == "-1" {
-		return nil, nil
+		return nil, nil, nil
 	}
 	attr, err := deviceattribute.GetNUMANodeAttributeByPCIBusID(string(addr),
-		deviceattribute.ScalarAttribute, deviceattribute.WithFSFromRoot(t.root))
+		deviceattribute.ListAttribute, deviceattribute.WithFSFromRoot(t.root))
 	if err != nil {
-		return nil, fmt.Errorf("find NUMA node of %s under %s: %w", addr, t.root, err)
+		return nil, nil, fmt.Errorf("find NUMA node of %s under %s: %w", addr, t.root, err)
 	}
-	node := int(*attr.Value.IntValue)
-	return &node, nil
+	// The first is the device's own.
+	own := int(attr.Value.IntValues[0])
+	for _, n := range attr.Value.IntValues[1:] {
+		near = append(near, int(n))
+	}
+	return &own, near, nil
 }

@@ -1,8 +1,10 @@
 package sysfs_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -106,12 +108,70 @@ func TestNUMANode(t *testing.T) {
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			got, err := tree(t, "../../../devices/pci0000:3a/0000:3b:00.0", tc.file).NUMANode(addr)
+			got, near, err := tree(t, "../../../devices/pci0000:3a/0000:3b:00.0", tc.file).NUMANodes(addr)
 			if (err != nil) != tc.wantErr {
-				t.Fatalf("NUMANode: %v, want error %t", err, tc.wantErr)
+				t.Fatalf("NUMANodes: %v, want error %t", err, tc.wantErr)
 			}
-			if diff := cmp.Diff(tc.want, got); diff != "" {
-				t.Errorf("NUMANode (-want +got):\n%s", diff)
+			if diff := cmp.Diff(tc.want, got); diff != "" || len(near) > 0 {
+				t.Errorf("NUMANodes: near are %v (-want +got):\n%s", near, diff)
+			}
+		})
+	}
+}
+
+// TestNUMANear: the nodes of a device's socket that are nearest to its own, as far as the
+// kernel tells.
+func TestNUMANear(t *testing.T) {
+	// Two sockets with four nodes each; each node has one processor.
+	distance := func(own int) string {
+		var out []string
+		for n := range 8 {
+			switch {
+			case n == own:
+				out = append(out, "10")
+			case n/4 == own/4:
+				out = append(out, "12")
+			default:
+				out = append(out, "32")
+			}
+		}
+		return strings.Join(out, " ")
+	}
+	sockets := func(perSocket int) map[string]string {
+		files := map[string]string{}
+		for n := range 8 {
+			files[fmt.Sprintf("node/node%d/cpulist", n)] = fmt.Sprint(n)
+			files[fmt.Sprintf("cpu/cpu%d/topology/physical_package_id", n)] = fmt.Sprint(n / perSocket)
+		}
+		return files
+	}
+	tests := map[string]struct {
+		perSocket int
+		distances map[int]string
+		want      []int
+	}{
+		"four nodes in a socket":     {perSocket: 4, distances: map[int]string{5: distance(5)}, want: []int{4, 6, 7}},
+		"one node in a socket":       {perSocket: 1, distances: map[int]string{5: "21 21 21 21 21 10 21 21"}},
+		"one nearer than the others": {perSocket: 4, distances: map[int]string{5: "32 32 32 32 12 10 13 13"}, want: []int{4}},
+		"one node in all":            {perSocket: 8, distances: map[int]string{5: "10"}},
+		"no distances":               {perSocket: 4},
+		"not a number":               {perSocket: 4, distances: map[int]string{5: "far away"}},
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			m := newMachine(t)
+			m.write(m.function("pci0000:3a/"+string(addr)), map[string]string{"numa_node": "5"})
+			m.write("devices/system", sockets(tc.perSocket))
+			for n, row := range tc.distances {
+				m.write(fmt.Sprintf("devices/system/node/node%d", n), map[string]string{"distance": row})
+			}
+			node, near, err := sysfs.New(m.root).NUMANodes(addr)
+			must(t, err)
+			if node == nil || *node != 5 {
+				t.Errorf("node %v, want 5", node)
+			}
+			if diff := cmp.Diff(tc.want, near); diff != "" {
+				t.Errorf("nodes near it (-want +got):\n%s", diff)
 			}
 		})
 	}
