@@ -30,8 +30,8 @@ const pinKey = "e2e.cleave.dev/device"
 // a container.
 const nicContainer = "nics"
 
-// TestEveryDevice: each GPU, each MIG slice at each placement and each NIC of both
-// servers is allocated, made and seen in a container once. Pods take as many devices at
+// TestEveryDevice: each GPU, each MIG slice at each placement, each NIC and each pair of
+// both servers is allocated, made and seen in a container once. Pods take as many devices at
 // a time as fit beside each other.
 func TestEveryDevice(t *testing.T) {
 	e := newEnv(t)
@@ -162,10 +162,11 @@ func (e *env) useAll(name, server string, devices []resourceapi.Device) int {
 	gpus, nics := e.container(mainContainer, sleep), e.container(nicContainer, sleep)
 	claims := map[hardware.PCIAddress]*resourceapi.ResourceClaim{}
 	for _, d := range devices {
-		address, err := hardware.AddressOf(d.Name)
+		addresses, err := hardware.AddressesOf(d.Name)
 		if err != nil {
 			e.t.Fatal(err)
 		}
+		address := addresses[0] // of a pair the GPU's
 		claim := claims[address]
 		if claim == nil {
 			claim = &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s-%d", name, len(claims))}}
@@ -199,7 +200,7 @@ func (e *env) useAll(name, server string, devices []resourceapi.Device) int {
 
 // exactly asks for one device.
 func exactly(name string, d resourceapi.Device) resourceapi.DeviceRequest {
-	classes := map[string]string{"gpu": "gpu.cleave.dev", "mig": "mig.cleave.dev", "nic": "rdma.cleave.dev"}
+	classes := map[string]string{"gpu": "gpu.cleave.dev", "mig": "mig.cleave.dev", "nic": "rdma.cleave.dev", "gpu-nic": "gpu-nic.cleave.dev"}
 	out := request(name, classes[cluster.Allocated{Device: d}.Attribute("type")])
 	out.Exactly.Tolerations = []resourceapi.DeviceToleration{{Key: pinKey, Operator: resourceapi.DeviceTolerationOpEqual, Value: d.Name}}
 	return out
