@@ -94,7 +94,7 @@ binaries: $(HOOK) ## Build what runs on nodes, into bin/
 image: binaries $(KIND) ## Build the container images
 	base='$(BASE_IMAGE)'; base="$${base:-$$($(KIND) base-image)}"; \
 	for target in node simhw; do \
-		tar -c -C deployments/container Dockerfile -C $(BIN) cleave-node nvidia-cdi-hook cleave-simhw shim | \
+		tar -c -C deployments/container Dockerfile -C $(BIN) cleave-node cleave-filter nvidia-cdi-hook cleave-simhw shim | \
 			docker build --quiet --target=$$target --build-arg=BASE_IMAGE="$$base" \
 				--tag=$(REGISTRY)/cleave$$([[ $$target == node ]] || echo -$$target):$(VERSION) -; \
 	done

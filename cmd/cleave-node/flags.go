@@ -36,6 +36,7 @@ type options struct {
 
 	nics, pairs bool
 	nicSharing  string
+	nicFilter   string
 	rails       map[string]int
 }
 
@@ -70,7 +71,8 @@ func parse(args []string, stdout io.Writer) (*options, error) {
 	fs.StringVar(&o.migModeToggle, "mig-mode-toggle", toggleAuto, "whether MIG mode is changed as claims need it, where that takes no GPU reset: auto or never")
 	fs.StringVar(&o.migExisting, "mig-existing", existingTaint, "what becomes of MIG instances that were there before: taint what overlaps them, or serve them as they are")
 	fs.BoolVar(&o.allowCoexistence, "allow-coexistence", false, "publish although another driver or device plugin offers this node's GPUs; each must be kept from the other's by hand")
-	fs.BoolVar(&o.nics, "nics", false, "publish RDMA NICs, except those that carry the host's default route")
+	fs.BoolVar(&o.nics, "nics", false, "publish RDMA NICs; without --nic-filter except those that carry the host's default route")
+	fs.StringVar(&o.nicFilter, "nic-filter", "", "CEL `expression`, as in a selector of a DeviceClass, that alone decides which NICs are published; needs the program "+filterProgram+" beside this one")
 	fs.StringVar(&o.nicSharing, "nic-sharing", string(pool.NICExclusive), "how claims share a NIC: none, or bandwidth")
 	fs.BoolVar(&o.pairs, "topology-pairs", false, "publish each GPU together with each NIC nearest to it, too")
 	fs.StringToIntVar(&o.rails, "rail", nil, "rail of a NIC, as `address=number`; may be given several times (default: NICs near GPUs are counted in the order of their switches)")
@@ -152,6 +154,9 @@ func (o *options) checkNICs() []error {
 	var errs []error
 	if o.pairs && (!o.nics || o.nicSharing != string(pool.NICExclusive)) {
 		errs = append(errs, errors.New("--topology-pairs: needs --nics, and --nic-sharing none: a NIC is either in pairs or shared by bandwidth"))
+	}
+	if o.nicFilter != "" && !o.nics {
+		errs = append(errs, errors.New("--nic-filter: needs --nics"))
 	}
 	for address := range o.rails {
 		if _, err := hardware.ParsePCIAddress(address); err != nil {

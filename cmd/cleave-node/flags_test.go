@@ -35,6 +35,7 @@ func TestRunRefuses(t *testing.T) {
 	}{
 		"no node":             {args: nil, want: []string{"--node-name"}},
 		"all at once":         {args: []string{"--driver-name=Not_DNS", "--cdi-dir=cdi"}, want: []string{"--node-name", "--driver-name", "--cdi-dir"}},
+		"a filter of nothing": {args: []string{"--node-name=n", "--nic-filter=true"}, want: []string{"--nic-filter", "--nics"}},
 		"an argument":         {args: []string{"--node-name=n", "extra"}, want: []string{`"extra"`}},
 		"an unknown flag":     {args: []string{"--nodename=n"}, want: []string{"--nodename"}},
 		"outside a pod":       {args: []string{"--node-name=n", "--plugin-dir=" + t.TempDir(), "--http-address=127.0.0.1:0"}, want: []string{"--kubeconfig"}},

@@ -29,6 +29,9 @@ const heldPatience = 20 * time.Second
 // gcPercent trades a little time for memory: the plugin idles on every GPU node.
 const gcPercent = 25
 
+// filterProgram is the name of the program that --nic-filter needs.
+const filterProgram = "cleave-filter"
+
 // serve runs the plugin until it is told to stop.
 func (o *options) serve(stderr io.Writer) error {
 	ctx, stop, err := o.daemon.Context(stderr)
@@ -68,9 +71,14 @@ func (o *options) plugin(driver *nvml.Driver, measured *metrics.Node) (*node.Plu
 	if err != nil {
 		return nil, fmt.Errorf("--plugin-dir: %w", err)
 	}
+	executable, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("find %s beside this program: %w", filterProgram, err)
+	}
 	cfg := node.Config{
 		DriverName: o.driverName, NodeName: o.nodeName, PluginDir: o.pluginDir, RegistrarDir: o.registrarDir, CDIDir: o.cdiDir,
 		NICs: o.nics, Pairs: o.pairs, NICSharing: pool.NICSharing(o.nicSharing), Rails: o.addresses(),
+		NICFilter: o.nicFilter, FilterProgram: filepath.Join(filepath.Dir(executable), filterProgram),
 		// A look at the hardware, and a burst of work before it, leave garbage: an idle
 		// plugin allocates so little that the collector would hardly ever run.
 		Settled:      debug.FreeOSMemory,

@@ -29,6 +29,7 @@ var combinations = map[string][]string{
 	"unprivileged":        {"--set", "privileged=false"},
 	"no NICs":             {"--set", "nics.enabled=false"},
 	"shared NICs":         {"--set", "nics.sharing=bandwidth"},
+	"filtered NICs":       {"--set-json", `nics.filter="device.attributes[\"cleave.dev\"].ifName.matches(\"^ib(0|1)$\") && true: 'x'"`},
 	"pairs":               {"--set", "topology.pairs=true", "--set-json", `rails={"0000:18:00.0":0,"0000:5d:00.0":1}`},
 	"nothing unavailable": {"--set", "maxUnavailable=25%,resources=null"},
 }

@@ -130,6 +130,9 @@ func TestNICFlags(t *testing.T) {
 		"simulated": {args: combinations["kind"], want: []string{"--nics=true", "--nic-sharing=none", "--topology-pairs=false"}},
 		"shared": {args: combinations["shared NICs"], dev: "/dev/infiniband", want: []string{"--nics=true", "--nic-sharing=bandwidth",
 			"--topology-pairs=false"}},
+		// $ is the kubelet's, and written twice.
+		"filtered": {args: combinations["filtered NICs"], dev: "/dev/infiniband", want: []string{"--nics=true", "--nic-sharing=none",
+			`--nic-filter=device.attributes["cleave.dev"].ifName.matches("^ib(0|1)$$") && true: 'x'`, "--topology-pairs=false"}},
 		"pairs": {args: combinations["pairs"], dev: "/dev/infiniband", want: []string{"--nics=true", "--nic-sharing=none", "--topology-pairs=true",
 			"--rail=0000:18:00.0=0", "--rail=0000:5d:00.0=1"}},
 	}

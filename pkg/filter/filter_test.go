@@ -3,85 +3,65 @@ package filter_test
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/google/go-cmp/cmp"
 	resourceapi "k8s.io/api/resource/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/cleave-dra/cleave/pkg/filter"
 )
 
-const driver = "cleave.dev"
-
-func nic() resourceapi.Device {
-	text := func(s string) resourceapi.DeviceAttribute { return resourceapi.DeviceAttribute{StringValue: &s} }
-	numa := int64(1)
-	return resourceapi.Device{
-		Name: "nic-0000-5e-00-0",
-		Attributes: map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{
-			"type": text("nic"), "ifName": text("eth0"), "linkLayer": text("Ethernet"),
-			"resource.kubernetes.io/pcieRoot": text("pci0000:5d"), "resource.kubernetes.io/numaNode": {IntValue: &numa},
-		},
-		Capacity: map[resourceapi.QualifiedName]resourceapi.DeviceCapacity{"bandwidth": {Value: resource.MustParse("100G")}},
+// program is a shell script in the place of cleave-filter.
+func program(t *testing.T, script string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "cleave-filter")
+	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
+		t.Fatal(err)
 	}
+	return path
 }
 
-func TestFilter(t *testing.T) {
+func TestAsk(t *testing.T) {
+	devices := []resourceapi.Device{{Name: "nic-a"}, {Name: "nic-b"}}
 	tests := map[string]struct {
-		expression string
-		want       bool
-		wantErr    string
+		script  string
+		want    []filter.Verdict
+		wantErr string
 	}{
-		"all":                  {expression: `true`, want: true},
-		"none":                 {expression: `false`},
-		"an attribute":         {expression: `device.attributes["cleave.dev"].linkLayer == "Ethernet"`, want: true},
-		"another value":        {expression: `device.attributes["cleave.dev"].linkLayer == "InfiniBand"`},
-		"a standard attribute": {expression: `device.attributes["resource.kubernetes.io"].numaNode == 1`, want: true},
-		"a capacity":           {expression: `device.capacity["cleave.dev"].bandwidth.isGreaterThan(quantity("50G"))`, want: true},
-		"the driver":           {expression: `device.driver == "cleave.dev"`, want: true},
-		"exclusion of some":    {expression: `!device.attributes["cleave.dev"].ifName.matches("^eth[0-9]+$")`},
-		"a guarded attribute":  {expression: `"rail" in device.attributes["cleave.dev"] && device.attributes["cleave.dev"].rail == 0`},
-		"another domain":       {expression: `"rail" in device.attributes["example.com"]`},
-		"an attribute that is missing": {expression: `device.attributes["cleave.dev"].rail == 0`,
-			wantErr: "on nic-0000-5e-00-0: no such key: rail"},
-		"an attribute that is no bool": {expression: `device.attributes["cleave.dev"].ifName`, wantErr: "bool"},
+		"it answers":                {script: `grep -q '"expression":"e","driver":"d"' && echo '{"verdicts":[{"matches":true},{"matches":false,"failure":"odd"}]}'`, want: []filter.Verdict{{Matches: true}, {Failure: "odd"}}},
+		"it refuses the expression": {script: `echo '{"refused":"compile expression: odd"}'`, wantErr: "compile expression: odd"},
+		"it fails":                  {script: `echo broken >&2; exit 3`, wantErr: "exit status 3: broken"},
+		"it says something else":    {script: `echo hello`, wantErr: "read the answer of"},
+		"it leaves one out":         {script: `echo '{"verdicts":[{"matches":true}]}'`, wantErr: "1 verdicts on 2 devices"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
-			matches, err := filter.Compile(tc.expression, driver)
-			if err != nil {
-				t.Fatal(err)
+			got, err := filter.Ask(t.Context(), program(t, tc.script), filter.Question{Expression: "e", Driver: "d", Devices: devices})
+			if (err != nil) != (tc.wantErr != "") || err != nil && !strings.Contains(err.Error(), tc.wantErr) {
+				t.Fatalf("error %v, want %q", err, tc.wantErr)
 			}
-			got, err := matches(t.Context(), nic())
-			if got != tc.want || (err != nil) != (tc.wantErr != "") || err != nil && !strings.Contains(err.Error(), tc.wantErr) {
-				t.Errorf("got %v, %v; want %v, %q", got, err, tc.want, tc.wantErr)
-			}
-		})
-	}
-}
-
-func TestCompileRefuses(t *testing.T) {
-	for name, expression := range map[string]string{
-		"empty": "", "no CEL": "device.", "a number": "1 + 1", "unknown variable": `nic.name == "x"`, "unknown field": `device.name == "x"`,
-	} {
-		t.Run(name, func(t *testing.T) {
-			if _, err := filter.Compile(expression, driver); err == nil || !strings.Contains(err.Error(), "compile filter") {
-				t.Errorf("got %v", err)
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("verdicts (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-func TestFilterCanceled(t *testing.T) {
-	long := "[" + strings.Repeat("1,", 500) + "1]"
-	matches, err := filter.Compile(long+`.all(x, `+long+`.all(y, x == y))`, driver)
-	if err != nil {
-		t.Fatal(err)
+func TestAskWithoutProgram(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "cleave-filter")
+	if _, err := filter.Ask(t.Context(), path, filter.Question{}); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), path) {
+		t.Errorf("got %v, want an error that names %s", err, path)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := matches(ctx, nic()); !errors.Is(err, context.Canceled) {
+}
+
+func TestAskEndsTheProgram(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	if _, err := filter.Ask(ctx, program(t, "exec sleep 60"), filter.Question{}); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v", err)
 	}
 }

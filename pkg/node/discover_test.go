@@ -50,6 +50,8 @@ func discovering(t *testing.T, cfg Config, k *kernel) *Plugin {
 	return New(cfg, Deps{Kube: fake.NewClientset(), Host: host.New(simhw.NewDriver(engine), k, t.TempDir())})
 }
 
+func nobody(hardware.PCIAddress) bool { return false }
+
 func addresses(nics []hardware.NIC) []hardware.PCIAddress {
 	var out []hardware.PCIAddress
 	for _, n := range nics {
@@ -63,17 +65,19 @@ func TestDiscoverNICs(t *testing.T) {
 	tests := map[string]struct {
 		cfg   Config
 		err   error
+		held  hardware.PCIAddress
 		want  []hardware.PCIAddress
 		reads int
 	}{
 		"all but the uplink (RDMA-06)": {cfg: Config{NICs: true}, want: []hardware.PCIAddress{"0000:0a:00.0", "0000:5e:00.0"}, reads: 1},
+		"a claim holds the uplink":     {cfg: Config{NICs: true}, held: "0000:18:00.0", want: addresses(nics), reads: 1},
 		"NICs are switched off":        {},
 		"unreadable as a whole":        {cfg: Config{NICs: true}, err: errors.New("no sysfs"), reads: 1},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			k := &kernel{nics: nics, err: tc.err}
-			found, err := discovering(t, tc.cfg, k).discover(t.Context())
+			found, err := discovering(t, tc.cfg, k).discover(t.Context(), func(a hardware.PCIAddress) bool { return a == tc.held })
 			if err != nil || len(found.GPUs) != 2 {
 				t.Fatalf("GPUs: got %+v, %v", found.GPUs, err)
 			}
@@ -92,7 +96,7 @@ func TestDiscoverCanceled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	p := discovering(t, Config{NICs: true}, &kernel{nics: []hardware.NIC{{PCI: "0000:5e:00.0"}}})
 	cancel()
-	if found, err := p.discover(ctx); !errors.Is(err, context.Canceled) {
+	if found, err := p.discover(ctx, nobody); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %+v, %v", found, err)
 	}
 }
@@ -129,7 +133,7 @@ func TestMemlockIsSaidOnce(t *testing.T) {
 			logger := ktesting.NewLogger(t, ktesting.NewConfig(ktesting.BufferLogs(true)))
 			p := discovering(t, Config{NICs: true}, &kernel{nics: tc.nics})
 			for range 2 {
-				if _, err := p.discover(klog.NewContext(t.Context(), logger)); err != nil {
+				if _, err := p.discover(klog.NewContext(t.Context(), logger), nobody); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -49,7 +49,8 @@ func (m *model) get() (hardware.Node, error) {
 // or is not the same. Its value says what happened.
 const TaintGPUMissing = "cleave.dev/gpu-missing"
 
-// TaintNICMissing is the same for NICs.
+// TaintNICMissing is the same for NICs, and is also on one in use that the configuration
+// leaves out.
 const TaintNICMissing = "cleave.dev/nic-missing"
 
 // withdrawAfter is how long a device that is gone stays published, tainted: claims may
@@ -104,6 +105,25 @@ func (m *model) update(found hardware.Node, held func(hardware.PCIAddress) bool,
 	found.Sort()
 	m.node, m.missing, m.known, m.failure = found, since, true, nil
 	return found, missing
+}
+
+// rails are those of a node's NICs. What is known from before counts, too, so that one
+// that is missing for a while leaves the others their numbers.
+func (m *model) rails(found hardware.Node, configured map[hardware.PCIAddress]int) map[hardware.PCIAddress]int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	all := hardware.Node{GPUs: slices.Clone(found.GPUs), NICs: slices.Clone(found.NICs)}
+	for _, old := range m.node.GPUs {
+		if _, ok := found.GPU(old.PCI); !ok {
+			all.GPUs = append(all.GPUs, old)
+		}
+	}
+	for _, old := range m.node.NICs {
+		if _, ok := found.NIC(old.PCI); !ok {
+			all.NICs = append(all.NICs, old)
+		}
+	}
+	return hardware.Rails(all, configured)
 }
 
 // keptNIC is how a NIC in use goes on being published: what the host does not see

@@ -15,6 +15,7 @@ import (
 	"github.com/cleave-dra/cleave/pkg/hardware"
 	"github.com/cleave-dra/cleave/pkg/node"
 	"github.com/cleave-dra/cleave/pkg/slices"
+	"github.com/cleave-dra/cleave/test/testkit/program"
 )
 
 // edits are those of the claim's CDI devices, by name.
@@ -183,5 +184,45 @@ func TestNICsAtAGlance(t *testing.T) {
 		if a.GetResource().Resource == "resourceslices" && a.GetVerb() != "list" && a.GetVerb() != "get" {
 			t.Errorf("%s of a ResourceSlice although nothing has changed", a.GetVerb())
 		}
+	}
+}
+
+// filtered has the plugin filter NICs by an expression.
+func filtered(t *testing.T, expression string) func(*fixture) {
+	path := program.Build(t, "cleave-filter")
+	return with(func(c *node.Config) { c.NICs, c.NICFilter, c.FilterProgram = true, expression, path })
+}
+
+// TestNICFilter: what the filter leaves out is not published, and cannot be had; what it
+// leaves out later is tainted first, and so is what a claim holds at a start.
+func TestNICFilter(t *testing.T) {
+	f := newFixture(t, "mixed", filtered(t, `device.capacity["cleave.dev"].bandwidth.isGreaterThan(quantity("1G")) && device.attributes["cleave.dev"].rdmaDevice == "mlx5_0"`))
+	nics := f.hw.Server.Node().NICs
+	taken, left := nics[0].DeviceName(), nics[1].DeviceName()
+	f.awaitTaint(taken, "")
+	f.awaitTaint(left, "-")
+	c := f.claim("a", taken)
+	c.Status.Allocation.Devices.Results[0].Pool = nodeName + "/rdma"
+	c = f.create(c)
+	f.mustPrepare(c)
+	f.stop()
+	filtered(t, "false")(f)
+	f.start()
+	f.awaitTaint(taken, node.TaintNICMissing)
+	f.mustPrepare(c) // it still answers
+	f.mustUnprepare(c)
+	f.mustBeClean()
+}
+
+func TestNICFilterThatDoesNotCompile(t *testing.T) {
+	f := newFixture(t, "mixed")
+	f.stop()
+	filtered(t, `device.attributes[`)(f)
+	cfg := node.Config{DriverName: driverName, NodeName: nodeName, PluginDir: f.path("plugin"), RegistrarDir: f.path("registry"), CDIDir: f.path("cdi")}
+	f.configure(&cfg)
+	deps, closeDriver := f.deps()
+	defer closeDriver()
+	if err := node.New(cfg, deps).Run(t.Context()); err == nil || !strings.Contains(err.Error(), "filter of NICs: compile expression") || !strings.Contains(err.Error(), "Syntax error") {
+		t.Errorf("the plugin ended with %v", err)
 	}
 }

@@ -45,6 +45,11 @@ type Config struct {
 	Pairs      bool
 	NICSharing pool.NICSharing
 	Rails      map[hardware.PCIAddress]int
+	// NICFilter is a CEL expression that decides alone which NICs are published; without
+	// it these are all but those that carry the host's default route. FilterProgram is
+	// the path of cleave-filter, which it needs.
+	NICFilter     string
+	FilterProgram string
 	// KeepMIGMode leaves MIG mode as it is on every GPU, also where it could be
 	// changed without a reset.
 	KeepMIGMode bool
@@ -87,6 +92,8 @@ type Plugin struct {
 	wake   chan struct{}
 	// seen are the NICs as they were read last.
 	seen fingerprint
+	// filter chooses among them.
+	filter nicFilter
 	// released is closed, and made anew, whenever a claim lets its devices go.
 	released broadcast
 	// dropped are the features whose fields the API server turns out to drop.
@@ -100,6 +107,7 @@ func New(cfg Config, deps Deps) *Plugin {
 	cfg.Rescan = cmp.Or(cfg.Rescan, time.Minute)
 	cfg.Glance = cmp.Or(cfg.Glance, 10*time.Second)
 	p := &Plugin{cfg: cfg, deps: deps, wake: make(chan struct{}, 1)}
+	p.filter = nicFilter{expression: cfg.NICFilter, driver: cfg.DriverName, program: cfg.FilterProgram}
 	p.live.init(cfg.DriverName, deps.Kube)
 	p.status = newReporter(cfg.DriverName, cfg.NodeName, deps.Kube)
 	return p
@@ -110,6 +118,9 @@ func New(cfg Config, deps Deps) *Plugin {
 func (p *Plugin) Run(ctx context.Context) error {
 	ctx, p.fail = context.WithCancelCause(ctx)
 	defer p.fail(nil)
+	if err := p.filter.check(ctx); err != nil {
+		return err
+	}
 	begun := p.inventory(ctx)
 	watch, err := p.live.watch(p.cfg.NodeName, p.ready.compare, p.poke)
 	if err != nil {

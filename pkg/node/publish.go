@@ -50,13 +50,19 @@ func (p *Plugin) publish(ctx context.Context) error {
 	if err := p.probe(ctx); err != nil {
 		return err
 	}
-	found, err := p.discover(ctx)
+	records, _ := p.deps.Journal.All() // those that cannot be read are said at start
+	held := holders(records)
+	found, err := p.discover(ctx, held)
 	if err != nil {
 		p.model.failed(err)
 		return err
 	}
-	records, _ := p.deps.Journal.All() // those that cannot be read are said at start
-	node, missing := p.model.update(found, holders(records), time.Now())
+	node, missing := p.model.update(found.Node, held, time.Now())
+	for addr := range found.unwanted {
+		if _, published := node.NIC(addr); published {
+			missing[addr] = "left-out"
+		}
+	}
 	p.deps.Metrics.GPUs(len(found.GPUs))
 	refused, err := p.rival(ctx, node)
 	if err != nil {
@@ -65,7 +71,7 @@ func (p *Plugin) publish(ctx context.Context) error {
 	if refused != nil && len(records) == 0 {
 		node.GPUs, node.NICs = nil, nil
 	}
-	resources, err := slices.Build(node, p.pool(ctx, node, missing, records, refused != nil))
+	resources, err := slices.Build(node, p.pool(ctx, node, found.rails, missing, records, refused != nil))
 	if err != nil {
 		return fmt.Errorf("build ResourceSlices (the last good ones stay): %w", err)
 	}
@@ -89,25 +95,30 @@ func holders(records []journal.Record) func(hardware.PCIAddress) bool {
 	return func(address hardware.PCIAddress) bool { return held[address] }
 }
 
-// pool is what shapes the pool besides the hardware. What claims hold must stay
-// in it; where the API server drops counters, slices go all the same, because
-// there nothing keeps the scheduler from giving overlapping ones away. Where another
-// driver offers the GPUs, too, what is left of them is only there to be given back.
-func (p *Plugin) pool(ctx context.Context, node hardware.Node, missing map[hardware.PCIAddress]string, records []journal.Record, rival bool) slices.Options {
-	opts := slices.Options{
+// shape is what of the configuration, and of the API server, shapes the pools.
+func (p *Plugin) shape(rails map[hardware.PCIAddress]int) slices.Options {
+	return slices.Options{
 		NodeName:      p.cfg.NodeName,
 		Partitions:    !p.dropped.has(featurePartitionableDevices),
 		Taintless:     p.dropped.has(featureDeviceTaints),
-		Existing:      p.foreign(ctx, node, missing),
 		ServeExisting: p.cfg.ServeExisting,
-		GPUTaints:     map[hardware.PCIAddress][]resourceapi.DeviceTaint{},
-		NICTaints:     map[hardware.PCIAddress][]resourceapi.DeviceTaint{},
 		Pairs:         p.cfg.Pairs,
 		NICSharing:    p.cfg.NICSharing,
-		Rails:         hardware.Rails(node, p.cfg.Rails),
-		BusyNICs:      map[hardware.PCIAddress]bool{},
-		HeldPools:     map[string]string{},
+		Rails:         rails,
 	}
+}
+
+// pool is what shapes the pools besides the hardware. What claims hold must stay
+// in them; where the API server drops counters, slices go all the same, because
+// there nothing keeps the scheduler from giving overlapping ones away. Where another
+// driver offers the GPUs, too, what is left of them is only there to be given back.
+func (p *Plugin) pool(ctx context.Context, node hardware.Node, rails map[hardware.PCIAddress]int, missing map[hardware.PCIAddress]string, records []journal.Record, rival bool) slices.Options {
+	opts := p.shape(rails)
+	opts.Existing = p.foreign(ctx, node, missing)
+	opts.GPUTaints = map[hardware.PCIAddress][]resourceapi.DeviceTaint{}
+	opts.NICTaints = map[hardware.PCIAddress][]resourceapi.DeviceTaint{}
+	opts.BusyNICs = map[hardware.PCIAddress]bool{}
+	opts.HeldPools = map[string]string{}
 	for addr, why := range missing {
 		p.once.log(klog.FromContext(ctx), "A published device is missing: tainted, and withdrawn once nobody can hold it",
 			fmt.Errorf("%s: %s", addr, why))

@@ -53,6 +53,7 @@ type fingerprint struct {
 }
 
 // changed takes in what was read, and tells whether it is something else than before.
+// What is read first is no change.
 func (f *fingerprint) changed(nics []hardware.NIC, reasons []error, err error) bool {
 	raw, encodeErr := json.Marshal(nics)
 	if encodeErr != nil {
@@ -63,5 +64,5 @@ func (f *fingerprint) changed(nics []hardware.NIC, reasons []error, err error) b
 	defer f.mu.Unlock()
 	before := f.sum
 	f.sum = sum
-	return sum != before
+	return sum != before && before != [sha256.Size]byte{}
 }

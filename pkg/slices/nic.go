@@ -52,6 +52,17 @@ const (
 
 func nicCounters() map[string]int64 { return map[string]int64{counterNIC: 1} }
 
+// NICs are the devices that stand for the node's NICs, in the order of their addresses,
+// as Build publishes them: for those who choose which are to be published.
+func NICs(node hardware.Node, opts Options) []resourceapi.Device {
+	b := newBuilder(node, opts)
+	var out []resourceapi.Device
+	for _, n := range b.nics {
+		out = append(out, b.nic(n))
+	}
+	return out
+}
+
 // nicDevices are the NICs that are nearest to some GPU, then the others, each from the
 // last one backwards. That is the order of whole GPUs, so that a claim for both, without
 // any constraint, often gets what belongs together.

@@ -344,3 +344,35 @@ func TestBuildPCIeSwitch(t *testing.T) {
 		t.Errorf("devices by switch (-want +got):\n%s\nof %v", diff, stdslices.Sorted(maps.Keys(got)))
 	}
 }
+
+// TestNICsAreWhatIsPublished: who chooses among NICs sees them as Build publishes them,
+// whatever the options.
+func TestNICsAreWhatIsPublished(t *testing.T) {
+	node := withNICs(t, 2)
+	rails := hardware.Rails(node, nil)
+	for name, opts := range map[string]slices.Options{
+		"alone":  {NodeName: "worker-1", Partitions: true, Rails: rails},
+		"shared": {NodeName: "worker-1", Partitions: true, Rails: rails, NICSharing: slices.NICByBandwidth},
+		"pairs":  {NodeName: "worker-1", Partitions: true, Rails: rails, Pairs: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			published := map[string]resourceapi.Device{}
+			for _, pool := range build(t, node, opts).Pools {
+				for _, s := range pool.Slices {
+					for _, d := range s.Devices {
+						published[d.Name] = d
+					}
+				}
+			}
+			nics := slices.NICs(node, opts)
+			if len(nics) != len(node.NICs) {
+				t.Errorf("%d devices for %d NICs", len(nics), len(node.NICs))
+			}
+			for _, d := range nics {
+				if diff := cmp.Diff(published[d.Name], d); diff != "" {
+					t.Errorf("%s (-published +seen):\n%s", d.Name, diff)
+				}
+			}
+		})
+	}
+}

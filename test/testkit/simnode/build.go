@@ -2,71 +2,40 @@ package simnode
 
 import (
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"sync"
-	"syscall"
 	"testing"
+
+	"github.com/cleave-dra/cleave/test/testkit/program"
 )
 
-// built is what this process has built.
+// built is where this process has built the libraries.
 var built struct {
 	sync.Mutex
-	program, libraries string
+	libraries string
 }
 
-// build makes the daemon and the libraries, once in a process; the Go tool and a
-// hash of the sources make it quick if they are up to date.
-func build(t testing.TB) (program, libraries string) {
+// build makes the daemon and the libraries, once in a process; a hash of the sources
+// makes it quick if the libraries are up to date.
+func build(t testing.TB) (daemon, libraries string) {
 	t.Helper()
+	daemon = program.Build(t, "cleave-simhw")
 	built.Lock()
 	defer built.Unlock()
-	if built.program != "" {
-		return built.program, built.libraries
+	if built.libraries != "" {
+		return daemon, built.libraries
 	}
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		cache = os.TempDir()
-	}
-	cache = filepath.Join(cache, "cleave", "simnode")
-	if err := os.MkdirAll(cache, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	unlock, err := lock(filepath.Join(cache, "lock"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	cache, unlock := program.Cache(t)
 	defer unlock()
-	mod := output(t, "go", "env", "GOMOD")
-	if program, err = buildProgram(filepath.Dir(mod), cache); err != nil {
+	libraries, err := buildLibraries(filepath.Join(program.Module(t), "pkg", "simhw", "shim"), cache)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if libraries, err = buildLibraries(filepath.Join(filepath.Dir(mod), "pkg", "simhw", "shim"), cache); err != nil {
-		t.Fatal(err)
-	}
-	built.program, built.libraries = program, libraries
-	return program, libraries
-}
-
-// buildProgram builds it like the test, with or without the race detector. Each
-// checkout has its own, so that tests of two do not run each other's.
-func buildProgram(module, cache string) (string, error) {
-	program := filepath.Join(cache, fmt.Sprintf("cleave-simhw-%.8x", sha256.Sum256([]byte(module))))
-	args := []string{"build"}
-	if raceEnabled {
-		program += "-race"
-		args = append(args, "-race")
-	}
-	cmd := exec.Command("go", append(args, "-o", program, "./cmd/cleave-simhw")...)
-	cmd.Dir = module
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build cleave-simhw: %w: %s", err, out)
-	}
-	return program, nil
+	built.libraries = libraries
+	return daemon, libraries
 }
 
 // buildLibraries keeps one directory for each content of the sources.
@@ -92,27 +61,4 @@ func buildLibraries(shim, cache string) (string, error) {
 		return "", fmt.Errorf("build libnvidia-ml.so.1: %w: %s", err, out)
 	}
 	return dir, os.Rename(fresh, dir)
-}
-
-// lock keeps other test processes from building at the same time.
-func lock(path string) (func(), error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
-	if err != nil {
-		return nil, err
-	}
-	for {
-		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX)
-		if !errors.Is(err, syscall.EINTR) {
-			return func() { f.Close() }, err
-		}
-	}
-}
-
-func output(t testing.TB, name string, args ...string) string {
-	t.Helper()
-	out, err := exec.Command(name, args...).Output()
-	if err != nil {
-		t.Fatalf("run %s: %v", name, err)
-	}
-	return strings.TrimSpace(string(out))
 }

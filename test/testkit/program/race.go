@@ -1,5 +1,5 @@
 //go:build race
 
-package simnode
+package program
 
 const raceEnabled = true
