@@ -15,7 +15,7 @@ import (
 const pix = "PIX"
 
 func gpuWithNIC(ctx context.Context, s *stage) error {
-	if err := s.apply(ctx, "10-gpu-with-nic.yaml"); err != nil {
+	if err := s.apply(ctx, "11-gpu-with-nic.yaml"); err != nil {
 		return err
 	}
 	seen, err := s.ready(ctx, "gpu-with-nic")
@@ -44,7 +44,7 @@ func eightPairs(ctx context.Context, s *stage) error {
 
 // sharedNIC sees four slices of one GPU use one NIC.
 func sharedNIC(ctx context.Context, s *stage) error {
-	if err := s.apply(ctx, "11-shared-nic.yaml"); err != nil {
+	if err := s.apply(ctx, "10-shared-nic.yaml"); err != nil {
 		return err
 	}
 	pods, err := s.podsOf(ctx, "app=four", 4)

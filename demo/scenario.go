@@ -65,12 +65,12 @@ func scenarios() []scenario {
 			files: []string{"09-partitioned-beforehand.yaml"}, alone: true, play: partitionedBeforehand,
 		},
 		{
-			name: "gpu-with-nic", title: "a GPU and the NIC below the same PCIe switch",
-			files: []string{"10-gpu-with-nic.yaml"}, play: gpuWithNIC,
+			name: "shared-nic", title: "four MIG slices share the NIC next to their GPU",
+			files: []string{"10-shared-nic.yaml"}, play: sharedNIC,
 		},
 		{
-			name: "shared-nic", title: "four MIG slices share the NIC next to their GPU",
-			files: []string{"11-shared-nic.yaml"}, play: sharedNIC,
+			name: "gpu-with-nic", title: "a GPU and the NIC below the same PCIe switch",
+			files: []string{"11-gpu-with-nic.yaml"}, play: gpuWithNIC,
 		},
 		{
 			name: "nic-alone", title: "a NIC without a GPU",

@@ -62,7 +62,7 @@ func TestChoose(t *testing.T) {
 		err  string
 	}{
 		"all": {want: []string{"whole-gpu", "shared-claim", "mig-profile", "mig-memory", "seven-then-one", "compute-instances", "prioritized-list", "extended-resources", "partitioned-beforehand",
-			"gpu-with-nic", "shared-nic", "nic-alone", "eight-pairs"}},
+			"shared-nic", "gpu-with-nic", "nic-alone", "eight-pairs"}},
 		"by name":          {only: []string{"mig-memory"}, want: []string{"mig-memory"}},
 		"by number, twice": {only: []string{"5", "1", "whole-gpu"}, want: []string{"whole-gpu", "seven-then-one"}},
 		"unknown":          {only: []string{"vgpu"}, err: "--only vgpu: no such scenario"},
