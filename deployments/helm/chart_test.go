@@ -19,6 +19,8 @@ var combinations = map[string][]string{
 	"other driver":        {"--set", "driverName=gpu.example.com"},
 	"other names":         {"--set", "nameOverride=slicer,fullnameOverride=the-slicer,serviceAccount.name=robot"},
 	"account of others":   {"--set", "serviceAccount.create=false,serviceAccount.name=theirs"},
+	"no definitions":      {"--set", "crds.enabled=false"},
+	"definitions go":      {"--set", "crds.keep=false"},
 	"no classes":          {"--set", "deviceClasses.create=false"},
 	"no profiles":         {"--set", "mig.profiles=null"},
 	"classes stay":        {"--set", "deviceClasses.keep=true"},
@@ -54,13 +56,14 @@ func TestLint(t *testing.T) {
 	}
 }
 
+// TestGolden leaves out the definitions, which are generated; see TestDefinitions.
 func TestGolden(t *testing.T) {
 	for name, args := range map[string][]string{
 		"default.yaml": nil,
 		"kind.yaml":    {"--values", "kind.yaml"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			out, err := template(t, args...)
+			out, err := template(t, append(args, "--set", "crds.enabled=false")...)
 			if err != nil {
 				t.Fatal(err)
 			}
