@@ -50,7 +50,7 @@ func server(t testing.TB, name string) hardware.Node {
 	}
 	node := s.Node()
 	for i := range node.GPUs {
-		node.GPUs[i].NVLinkDomain = "d6c4.1"
+		node.GPUs[i].NVLink = &hardware.NVLinkFabric{Cluster: "00000000-0000-0000-0000-00000000d6c4", Clique: 1}
 	}
 	return node
 }

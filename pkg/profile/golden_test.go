@@ -64,7 +64,7 @@ func TestRenderGolden(t *testing.T) {
 	noDomain := world{classes: chartClasses()}
 	apart := server(t, "dgx-h100")
 	for i := range apart.GPUs {
-		apart.GPUs[i].NVLinkDomain = ""
+		apart.GPUs[i].NVLink = nil
 	}
 	noDomain.add(t, "dgx-h100", apart, slices.Options{})
 	mixed := cluster(t, slices.Options{}, "dgx-h100")
