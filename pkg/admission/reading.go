@@ -1,10 +1,10 @@
 package admission
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"regexp"
 	stdslices "slices"
-	"strconv"
 	"strings"
 
 	resourceapi "k8s.io/api/resource/v1"
@@ -68,15 +68,17 @@ func anything() reading { return reading{types: params.DeviceTypes(), others: tr
 // they are: who writes a request cannot change them. If one does not compile, which
 // the API server refuses by itself, nothing is known.
 func (r *reader) read(class, own []resourceapi.DeviceSelector) reading {
-	key := strconv.Itoa(len(class))
+	hash := sha256.New() // keys of one size, however long selectors are
+	_, _ = fmt.Fprint(hash, len(class))
 	var texts []string
 	for _, s := range stdslices.Concat(class, own) {
 		if s.CEL == nil {
 			return anything()
 		}
 		texts = append(texts, s.CEL.Expression)
-		key += "\x00" + s.CEL.Expression
+		_, _ = fmt.Fprintf(hash, "\x00%s", s.CEL.Expression)
 	}
+	key := string(hash.Sum(nil))
 	if known, ok := r.known.Get(key); ok {
 		return known.(reading)
 	}

@@ -3,13 +3,14 @@
 package selector
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/google/cel-go/cel"
 	celast "github.com/google/cel-go/common/ast"
 	"github.com/google/cel-go/common/operators"
 	"github.com/google/cel-go/common/types"
-	resourceapi "k8s.io/api/resource/v1"
+	"github.com/google/cel-go/interpreter"
 	dracel "k8s.io/dynamic-resource-allocation/cel"
 )
 
@@ -34,6 +35,13 @@ type Selector struct {
 	conjuncts []cel.Program
 }
 
+// Selectors come from anybody who may make a claim. One that takes longer than any that
+// makes sense is not understood.
+const (
+	maxCost      = 10_000 // in CEL's units; comparing an attribute takes about 5
+	maxConjuncts = 64
+)
+
 // Compile reads a CEL expression as the scheduler does.
 func Compile(expression string) (*Selector, error) {
 	compiled := dracel.GetCompiler(dracel.Features{EnableConsumableCapacity: true, EnableListTypeAttributes: true}).
@@ -48,10 +56,14 @@ func Compile(expression string) (*Selector, error) {
 	}
 	s := &Selector{}
 	whole := ast.NativeRep()
-	for _, part := range conjuncts(whole.Expr()) {
+	parts := conjuncts(whole.Expr())
+	if len(parts) > maxConjuncts {
+		parts = []celast.Expr{whole.Expr()}
+	}
+	for _, part := range parts {
 		// The types and references of the whole cover those of its parts.
 		sub := celast.NewCheckedAST(celast.NewAST(part, whole.SourceInfo()), whole.TypeMap(), whole.ReferenceMap())
-		program, err := env.PlanProgram(sub, cel.EvalOptions(cel.OptPartialEval), cel.CostLimit(resourceapi.CELSelectorExpressionMaxCost))
+		program, err := env.PlanProgram(sub, cel.EvalOptions(cel.OptPartialEval), cel.CostLimit(maxCost))
 		if err != nil {
 			return nil, fmt.Errorf("plan selector %q: %w", expression, err)
 		}
@@ -76,7 +88,9 @@ func (s *Selector) Ask(d Device) (answer Answer, reason string) {
 	answer = Maybe
 	for _, program := range s.conjuncts {
 		value, _, err := program.Eval(d.variables)
+		var cancelled interpreter.EvalCancelledError
 		switch {
+		case errors.As(err, &cancelled): // too long
 		case err != nil:
 			answer, reason = Fails, err.Error()
 		case value == types.False:

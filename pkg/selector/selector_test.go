@@ -73,6 +73,39 @@ func TestAsk(t *testing.T) {
 	}
 }
 
+// TestEndlessSelectors: what anybody may write does not keep the controller busy.
+func TestEndlessSelectors(t *testing.T) {
+	list := "[" + strings.Repeat("1, ", 49) + "1]"
+	slow := list + ".all(a, " + list + ".all(b, " + list + ".all(c, a + b == c + 1))) == false"
+	tests := map[string]struct {
+		expression string
+		want       Answer
+	}{
+		"slow":              {expression: slow, want: Maybe}, // in truth it is no
+		"slow, but no":      {expression: slow + ` && ` + dra + `.type == "gpu"`, want: No},
+		"many parts":        {expression: strings.Repeat(`true && `, 1000) + dra + `.type == "gpu"`, want: No},
+		"many parts, lacks": {expression: strings.Repeat(`true && `, 1000) + dra + `.rail == 0`, want: Fails},
+	}
+	d, err := NewDevice(Known{Driver: "cleave.dev", Text: map[resourceapi.QualifiedName]string{"type": "mig"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tc := range tests {
+		t.Run(name, func(t *testing.T) {
+			s, err := Compile(tc.expression)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, reason := s.Ask(d); got != tc.want {
+				t.Errorf("answer %d (%s), want %d", got, reason, tc.want)
+			}
+			if len(s.conjuncts) > maxConjuncts {
+				t.Errorf("made of %d parts", len(s.conjuncts))
+			}
+		})
+	}
+}
+
 func TestAll(t *testing.T) {
 	d, err := NewDevice(Known{Driver: "cleave.dev", Text: map[resourceapi.QualifiedName]string{"type": "nic"}})
 	if err != nil {
