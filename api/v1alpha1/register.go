@@ -17,6 +17,10 @@ const (
 	MIGConfigKind = "MIGConfig"
 	// RDMAConfigKind is the kind of RDMAConfig.
 	RDMAConfigKind = "RDMAConfig"
+	// ClaimProfileKind is the kind of ClaimProfile.
+	ClaimProfileKind = "ClaimProfile"
+	// ClusterClaimProfileKind is the kind of ClusterClaimProfile.
+	ClusterClaimProfileKind = "ClusterClaimProfile"
 )
 
 // GroupVersion returns cleave.dev/v1alpha1.
@@ -26,7 +30,9 @@ func GroupVersion() schema.GroupVersion {
 
 // AddToScheme registers the kinds of this package.
 func AddToScheme(scheme *runtime.Scheme) error {
-	scheme.AddKnownTypes(GroupVersion(), &GPUConfig{}, &MIGConfig{}, &RDMAConfig{})
+	scheme.AddKnownTypes(GroupVersion(),
+		&GPUConfig{}, &MIGConfig{}, &RDMAConfig{},
+		&ClaimProfile{}, &ClaimProfileList{}, &ClusterClaimProfile{}, &ClusterClaimProfileList{})
 	metav1.AddToGroupVersion(scheme, GroupVersion())
 	return nil
 }

@@ -19,6 +19,8 @@ var combinations = map[string][]string{
 	"other driver":        {"--set", "driverName=gpu.example.com"},
 	"other names":         {"--set", "nameOverride=slicer,fullnameOverride=the-slicer,serviceAccount.name=robot"},
 	"account of others":   {"--set", "serviceAccount.create=false,serviceAccount.name=theirs"},
+	"definitions":         {"--set", "crds.enabled=true"},
+	"definitions go":      {"--set", "crds.enabled=true,crds.keep=false"},
 	"no classes":          {"--set", "deviceClasses.create=false"},
 	"no profiles":         {"--set", "mig.profiles=null"},
 	"classes stay":        {"--set", "deviceClasses.keep=true"},

@@ -8,10 +8,8 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"k8s.io/dynamic-resource-allocation/resourceclaim"
 
 	"github.com/cleave-dra/cleave/api/v1alpha1"
-	"github.com/cleave-dra/cleave/pkg/hardware"
 )
 
 // Configs is what applies to a claim's devices, by index in
@@ -62,15 +60,14 @@ type selection struct {
 type entry struct {
 	resourceapi.DeviceAllocationConfiguration
 	object runtime.Object
-	kind   kind
+	kind   namedKind
 	path   *field.Path
 }
 
 func (e entry) fromClass() bool { return e.Source == resourceapi.AllocationConfigSourceClass }
 
 func (e entry) covers(result resourceapi.DeviceRequestAllocationResult) bool {
-	one := []resourceapi.DeviceAllocationConfiguration{e.DeviceAllocationConfiguration}
-	return len(resourceclaim.ConfigForResult(one, result)) > 0
+	return covers(e.Requests, result.Request)
 }
 
 // decode reads the configurations that are the driver's, those of classes first.
@@ -87,8 +84,7 @@ func (s selection) decode() ([]entry, field.ErrorList) {
 		if len(bad) > 0 {
 			continue
 		}
-		e := entry{DeviceAllocationConfiguration: c, object: object, path: path}
-		e.kind = kinds()[object.GetObjectKind().GroupVersionKind()]
+		e := entry{DeviceAllocationConfiguration: c, object: object, kind: kindOf(object), path: path}
 		if e.fromClass() {
 			class = append(class, e)
 		} else {
@@ -124,22 +120,19 @@ func (s selection) validate(e entry) field.ErrorList {
 	if e.fromClass() {
 		return nil
 	}
-	kind, wants := e.object.GetObjectKind().GroupVersionKind().Kind, e.kind.wants
 	var errs field.ErrorList
+	parameters := e.path.Child("opaque", "parameters")
 	if len(e.Requests) == 0 && s.inVainForAll(e) {
-		errs = append(errs, field.Invalid(e.path.Child("opaque", "parameters"), kind,
-			fmt.Sprintf("%s configures %s, and this claim was given none", kind, wants)))
+		errs = append(errs, e.kind.refuse(parameters, e.kind.name, "this claim was given none"))
 	}
 	for k, request := range e.Requests {
 		if s.inVain(e, request) {
-			errs = append(errs, field.Invalid(e.path.Child("requests").Index(k), request,
-				fmt.Sprintf("%s configures %s, and this request was given none", kind, wants)))
+			errs = append(errs, e.kind.refuse(e.path.Child("requests").Index(k), request, "this request was given none"))
 		}
 	}
 	for _, r := range s.devices.Results {
 		if e.covers(r) && s.appliesTo(e, r) && e.forbidden(r) {
-			errs = append(errs, field.Forbidden(e.path.Child("opaque", "parameters"),
-				fmt.Sprintf("%s covers request %q, which has admin access and so must not change the device; name other requests in %s", kind, r.Request, e.path.Child("requests"))))
+			errs = append(errs, e.kind.adminAccess(parameters, r.Request, e.path))
 			break
 		}
 	}
@@ -187,32 +180,4 @@ func (s selection) appliesTo(e entry, r resourceapi.DeviceRequestAllocationResul
 // forbidden tells whether the configuration must not cover the device.
 func (e entry) forbidden(r resourceapi.DeviceRequestAllocationResult) bool {
 	return r.AdminAccess != nil && *r.AdminAccess && !e.kind.admin
-}
-
-// deviceType is what a device is to configuration.
-type deviceType int
-
-const (
-	unknown deviceType = iota
-	wholeGPU
-	migSlice
-	nic
-	pair
-)
-
-// typeOfDevice reads a device's type out of its name.
-func typeOfDevice(name string) deviceType {
-	addrs, err := hardware.AddressesOf(name)
-	switch {
-	case err != nil:
-		return unknown
-	case len(addrs) == 2:
-		return pair
-	case hardware.NIC{PCI: addrs[0]}.DeviceName() == name:
-		return nic
-	case hardware.GPU{PCI: addrs[0]}.DeviceName() == name:
-		return wholeGPU
-	default:
-		return migSlice
-	}
 }

@@ -25,7 +25,7 @@ import (
 type kind struct {
 	decoder
 	// devices are the types that it applies to, wants what people call them.
-	devices []deviceType
+	devices []DeviceType
 	wants   string
 	// admin tells that it may cover a device with admin access, because it changes
 	// nothing of it.
@@ -44,11 +44,11 @@ type decoder struct {
 func kinds() map[schema.GroupVersionKind]kind {
 	return map[schema.GroupVersionKind]kind{
 		v1alpha1.GroupVersion().WithKind(v1alpha1.GPUConfigKind): {
-			decoder: decode(validateGPUConfig), devices: []deviceType{wholeGPU, pair}, wants: "whole GPUs"},
+			decoder: decode(validateGPUConfig), devices: []DeviceType{WholeGPU, Pair}, wants: "whole GPUs"},
 		v1alpha1.GroupVersion().WithKind(v1alpha1.MIGConfigKind): {
-			decoder: decode(validateMIGConfig), devices: []deviceType{migSlice}, wants: "MIG slices"},
+			decoder: decode(validateMIGConfig), devices: []DeviceType{MIGSlice}, wants: "MIG slices"},
 		v1alpha1.GroupVersion().WithKind(v1alpha1.RDMAConfigKind): {
-			decoder: decode(validateRDMAConfig), devices: []deviceType{nic, pair}, wants: "NICs", admin: true},
+			decoder: decode(validateRDMAConfig), devices: []DeviceType{NIC, Pair}, wants: "NICs", admin: true},
 	}
 }
 
