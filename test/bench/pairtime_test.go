@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/cleave-dra/cleave/pkg/allocate"
@@ -33,7 +34,7 @@ func BenchmarkPairTime(b *testing.B) {
 								holdNICs(state, nodeName(i), publish.PoolName(nodeName(i)), hw.NICs[members-1:8])
 							}
 						}
-						measure(b, state, nodes, members, fits)
+						measure(b, state, nodes, claimOf(request("pairs", "gpu-nic", members)), fits)
 					})
 				}
 			}
@@ -43,11 +44,10 @@ func BenchmarkPairTime(b *testing.B) {
 
 // measure asks one node after the other. Its figures are per node, in milliseconds of
 // the thread's processor time, so that other work on the machine hardly counts.
-func measure(b *testing.B, state *allocate.State, nodes, members int, fits bool) {
+func measure(b *testing.B, state *allocate.State, nodes int, claim *resourceapi.ResourceClaim, fits bool) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	var all []time.Duration
-	claim := claimOf(request("pairs", "gpu-nic", members))
 	for b.Loop() {
 		worker := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName(len(all) % nodes)}}
 		began := processorTime(b)
