@@ -115,7 +115,7 @@ func (s shape) node(t testing.TB) hardware.Node {
 	t.Helper()
 	hw := trainingNode(t, max(s.perSwitch, 1))
 	for i := range hw.GPUs {
-		hw.GPUs[i].NVLinkDomain = "d6c4.1"
+		hw.GPUs[i].NVLink = &hardware.NVLinkFabric{Cluster: "00000000-0000-0000-0000-00000000d6c4", Clique: 1}
 	}
 	return hw
 }
