@@ -116,7 +116,7 @@ func TestClaimProfileValidation(t *testing.T) {
 		"no bandwidth":                  {`{groups: [{name: g, nic: {bandwidth: "0.0G"}}]}`, "spec.groups[0].nic.bandwidth"},
 		"an expression as a model":      {`{groups: [{name: g, gpu: {model: "A|B"}}]}`, "spec.groups[0].gpu.model"},
 		"another link layer":            {`{groups: [{name: g, nic: {linkLayer: RoCE}}]}`, "spec.groups[0].nic.linkLayer"},
-		"an unknown field":              {`{groups: [{name: g, gpu: {modle: H100}}]}`, "unknown field spec.groups[0].gpu.modle"},
+		"an unknown field":              {`{groups: [{name: g, gpu: {kind: H100}}]}`, "unknown field spec.groups[0].gpu.kind"},
 		"a constraint":                  {`{groups: [{name: g, gpu: {}}], constraints: [{match: NVLinkDomain, groups: [g]}]}`, ""},
 		"another constraint":            {`{groups: [{name: g, gpu: {}}], constraints: [{match: Rack}]}`, "spec.constraints[0].match"},
 		"a constraint of nothing":       {`{groups: [{name: g, gpu: {}}], constraints: [{match: ParentGPU, groups: []}]}`, "spec.constraints[0].groups"},

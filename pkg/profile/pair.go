@@ -71,14 +71,16 @@ func (r *renderer) wholeNode(g v1alpha1.ClaimGroup, m member, at *field.Path) []
 	}
 }
 
+// nodeShape is how many GPUs and NICs a node has that are asked for.
+type nodeShape struct{ gpus, nics int }
+
 // shape is how many GPUs and NICs a whole node has: the same on all that have most of
 // these GPUs, since the scheduler would also take a part of a larger node.
 func (r *renderer) shape(g v1alpha1.ClaimGroup, gpu, nic member, at *field.Path) (gpus, nics int) {
-	type shape struct{ gpus, nics int }
-	var shapes []shape
+	var shapes []nodeShape
 	withNIC := g.GPUWithNIC != nil
 	for _, n := range r.inventory.Nodes {
-		s := shape{gpus: sum(n.GPUs, gpu.isGPU)}
+		s := nodeShape{gpus: sum(n.GPUs, gpu.isGPU)}
 		if withNIC {
 			s.nics = sum(n.NICs, nic.isNIC)
 		}
@@ -93,22 +95,25 @@ func (r *renderer) shape(g v1alpha1.ClaimGroup, gpu, nic member, at *field.Path)
 		}
 		return gpu.count, gpu.count
 	}
-	most := slices.MaxFunc(shapes, func(a, b shape) int { return a.gpus - b.gpus })
-	fewest := slices.MinFunc(shapes, func(a, b shape) int { return a.gpus - b.gpus })
+	most := slices.MaxFunc(shapes, func(a, b nodeShape) int { return a.gpus - b.gpus })
+	fewest := slices.MinFunc(shapes, func(a, b nodeShape) int { return a.gpus - b.gpus })
 	switch {
 	case g.Count == nil && fewest.gpus != most.gpus:
 		r.refusals.add(ReasonNotWholeNode, at.Child("count"), "nodes have between %d and %d such GPUs; give a count, or narrow them down, for example by model", fewest.gpus, most.gpus)
 	case g.Count != nil && gpu.count != most.gpus:
 		r.refusals.add(ReasonNotWholeNode, at.Child("wholeNode"), "%d GPUs are not all of a node, since some have %d; narrow them down, for example by model, or leave wholeNode out", gpu.count, most.gpus)
 	}
-	for _, s := range shapes {
-		if s.gpus == most.gpus && s.nics != most.nics {
-			r.refusals.add(ReasonNotWholeNode, at, "nodes with %d such GPUs have different numbers of NICs near them, for example %d and %d; narrow them down, for example by bandwidth or linkLayer", s.gpus, s.nics, most.nics)
-			break
-		}
+	r.checkNICs(shapes, most, withNIC, at)
+	return most.gpus, most.nics
+}
+
+// checkNICs finds nodes that have as many GPUs and other numbers of NICs, or none.
+func (r *renderer) checkNICs(shapes []nodeShape, most nodeShape, wanted bool, at *field.Path) {
+	i := slices.IndexFunc(shapes, func(s nodeShape) bool { return s.gpus == most.gpus && s.nics != most.nics })
+	if i >= 0 {
+		r.refusals.add(ReasonNotWholeNode, at, "nodes with %d such GPUs have different numbers of NICs near them, for example %d and %d; narrow them down, for example by bandwidth or linkLayer", most.gpus, shapes[i].nics, most.nics)
 	}
-	if withNIC && most.nics == 0 {
+	if wanted && most.nics == 0 {
 		r.refusals.add(ReasonNotWholeNode, at, "nodes with %d such GPUs have no such NIC near them", most.gpus)
 	}
-	return most.gpus, most.nics
 }
